@@ -10,13 +10,13 @@ import keras
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import searchable_layers
 from keras_xd.core.tables import aligned
-from keras_xd.core.validation import UnknownSizeError, positive_integer
+from keras_xd.core.validation import UnknownSizeError, nonnegative_integer, positive_integer
 from keras_xd.finalizing.finalizer import check_options, finalize
 from keras_xd.graph.cost import complexity
 from keras_xd.layers.masked.base import MaskedLayer
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.rewriting.rewriter import rewrite
-from keras_xd.training import budget, checks, defaults, weight_groups
+from keras_xd.training import budget, defaults, weight_groups
 from keras_xd.training.callbacks.non_finite import RaiseOnNonFinite
 from keras_xd.training.inner_model import InnerModel
 from keras_xd.training.search_model import SearchModel
@@ -292,7 +292,8 @@ def _check_budget(space, compile_options):
 def _check_epochs(epochs, compile_options):
     """Raise `ValueError` if warm-up and cool-down leave no epoch in which anything is searched."""
     fixed = {name: compile_options.get(name, 0) for name in ("warmup_epochs", "cooldown_epochs")}
-    checks.check_phases(**fixed)
+    for name, value in fixed.items():
+        nonnegative_integer(value, name)
     if sum(fixed.values()) >= epochs:
         raise ValueError(
             "`epochs` must leave an epoch in which the architecture moves, after warm-up and "

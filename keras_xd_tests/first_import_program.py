@@ -49,12 +49,6 @@ def pictures():
     return names, message, plot, "matplotlib" in sys.modules
 
 
-def layers_first():
-    from keras_xd.layers import XDConv2D
-
-    return XDConv2D.__name__, registered()
-
-
 class Blocked(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Refuses to import what has a name.
 
@@ -123,14 +117,11 @@ def snapped(folder, names):
         return str(error)
 
 
-def package_first(cases):
-    """Return also how processes end that are killed while they save."""
-    import keras_xd
-
-    found = keras_xd.rewrite.__name__, registered()
+def killed(cases):
+    """Return how processes end that are killed while they save."""
     from keras_xd_tests.core import saving_program
 
-    return found, saving_program.statuses(cases)
+    return saving_program.statuses(cases)
 
 
 def main(folder):
@@ -146,11 +137,8 @@ def main(folder):
     import keras  # noqa: F401
 
     found["snapped"] = programs.returned(lambda: snapped(folder, models["snapped"]))
-    found["package_first"], found["killed"] = programs.returned(
-        lambda: package_first(models["killed"])
-    )
+    found["killed"] = programs.returned(lambda: killed(models["killed"]))
     found["pictures"] = programs.returned(pictures)
-    found["layers_first"] = programs.returned(layers_first)
     assert "keras_xd" not in sys.modules
     print("RESULT", json.dumps(found))
 

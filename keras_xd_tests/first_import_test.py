@@ -4,7 +4,6 @@ All of it is found by one, `first_import_program`, whose copies begin without th
 """
 
 import ast
-import functools
 import json
 import os
 import re
@@ -104,7 +103,6 @@ def test_files_load_after_a_mere_import(imported):
     assert set(registered) == decorated_names()
 
 
-@functools.cache
 def decorated_names():
     """Return the names by which the package's classes and functions are registered for saving."""
     decorators = [
@@ -117,19 +115,6 @@ def decorated_names():
     pattern = re.compile(r".*register_keras_serializable\(package='keras_xd'(?:, name='(\w+)')?\)")
     found = ((name, pattern.fullmatch(text)) for name, text in decorators)
     return {match.group(1) or name for name, match in found if match}
-
-
-@pytest.mark.parametrize(
-    ("program", "name"),
-    [
-        ("layers_first", "XDConv2D"),
-        ("package_first", "rewrite"),
-    ],
-)
-def test_whatever_is_imported_first_all_layers_are_registered(program, name, imported):
-    found, registered = imported[program]
-    assert found == name
-    assert len(registered) == len(decorated_names())
 
 
 def test_exports_are_served_without_the_package(exported, imported):

@@ -67,14 +67,6 @@ def test_the_gradient_is_that_of_differences(rng):
     assert found == pytest.approx(expected, rel=1e-3)
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e-4, 1e30])
-def test_the_scale_of_the_samples_does_not_matter(scale, rng):
-    y, answers = rng.normal(size=(2, 3, 50, 1))
-    expected = np.mean(errors_by_numpy(y, answers))
-    found = RelativeL2()((scale * y).astype("float32"), (scale * answers).astype("float32"))
-    assert float(found) == pytest.approx(expected, rel=1e-5)
-
-
 @pytest.mark.parametrize(("dtype", "scale"), [("float16", 300.0), ("bfloat16", 1e18)])
 def test_half_precision_is_summed_in_float32(dtype, scale, rng):
     """The sum of squares would be infinite in these types, or in float32 unscaled."""
@@ -82,12 +74,6 @@ def test_half_precision_is_summed_in_float32(dtype, scale, rng):
     expected = np.mean(errors_by_numpy(y, answers))
     found = RelativeL2(dtype=dtype)(y, answers)
     assert float(ops.cast(found, "float32")) == pytest.approx(expected, rel=2e-2)
-
-
-def test_a_double_stays_one(rng):
-    y, answers = rng.normal(size=(2, 3, 4))
-    found = RelativeL2(dtype="float64")(y, answers)
-    assert float(found) == pytest.approx(np.mean(errors_by_numpy(y, answers)), rel=1e-14)
 
 
 def test_shapes_must_be_equal():

@@ -2,15 +2,11 @@
 
 import dataclasses
 import importlib
-import itertools
 import json
-import time
 import types
 
-import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras_tuner.src.tuners import bayesian
 
 from keras_xd.grammar import network_digest
@@ -25,49 +21,6 @@ with on_path():
     timing = importlib.import_module("timing")
 
 TASKS = real_tasks.TASKS
-
-
-def test_the_compiled_loop_trains_as_keras_does():
-    """A few steps of Adam with the same batches and the same falling rate give the same weights."""
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(32, 5)).astype("float32"), rng.integers(3, size=32)
-    order = rng.permutation(32).reshape(4, 8).astype("int32")
-
-    def network():
-        keras.utils.set_random_seed(0)
-        return keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
-
-    found, expected = network(), network()
-    inputs, labels = tf.constant(x), tf.constant(y, tf.int32)
-    train = real_tasks.compiled_loop(found, inputs, labels, 0.1, len(order))
-    untrained = found.get_weights()
-    train(tf.constant(order), tf.constant(time.process_time(), tf.float64))
-    for a, b in zip(found.get_weights(), untrained, strict=True):
-        np.testing.assert_array_equal(a, b)  # its time is over
-    train(tf.constant(order), tf.constant(time.process_time() + 1e3, tf.float64))
-    optimizer = keras.optimizers.Adam(0.1)
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    for number, chosen in enumerate(order):
-        optimizer.learning_rate = 0.1 * (1 - number / len(order))
-        with tf.GradientTape() as tape:
-            value = loss(y[chosen], expected(x[chosen], training=True))
-        gradients = tape.gradient(value, expected.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, expected.trainable_variables, strict=True))
-    for a, b in zip(found.get_weights(), expected.get_weights(), strict=True):
-        np.testing.assert_allclose(a, b, atol=2e-6)
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_a_network_of_each_task_is_trained_and_scored(name):
-    task = dataclasses.replace(TASKS[name], training=16, validation=8, epochs=1, batch=8)
-    rng = np.random.default_rng(0)
-    x, labels = rng.normal(size=(24, *task.shape)).astype("float32"), rng.integers(10, size=24)
-    labels = labels.astype("int32")
-    tensors = (*map(tf.constant, (x[:16], labels[:16], x[16:], labels[16:])),)
-    drawn = (real_tasks.drawn(task, np.random.default_rng(seed))[0] for seed in range(3, 13))
-    values = min(drawn, key=lambda values: len(values["term"]))  # which is traced twice
-    first, again = (real_tasks.trained(name, task, values, tensors) for _ in range(2))
-    assert first == again and 0 <= first["error"] <= 1 and first["error"] * 8 % 1 == 0
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -86,12 +39,6 @@ def test_numbers_of_keras_tuner_give_the_drawn_term(name):
         elif again == values:
             longest = max(longest, len(values["term"]))
     assert task.choices is None or longest > 0
-
-
-def test_a_cell_that_does_not_connect_gets_an_identity():
-    given = {f"edge{edge}": "zero" for edge in range(6)}
-    term = TASKS["cells"].space.parse(real_tasks.decoded(TASKS["cells"], given)["term"])
-    assert [argument.operator for argument in term.arguments].count("id") == 1
 
 
 def test_networks_of_too_many_operations_are_refused():
@@ -116,37 +63,6 @@ def test_a_network_by_hand_is_of_its_space(name):
     found = real_tasks.size(name, task, values, values)
     assert found["parameters"] == {"cells": 1586, "activations": 7690, "einspace": 4570}[name]
     assert len(found["milliseconds"]) == 2 and min(found["milliseconds"]) > 0
-
-
-def test_building_for_a_limit_is_no_time_of_a_proposal(small, monkeypatch, tmp_path):
-    clock = [0.0]
-
-    def refusal(task, values):
-        clock[0] += 1.0
-
-    monkeypatch.setattr(real_tasks, "refusal", refusal)
-    monkeypatch.setattr(time, "process_time", lambda: clock[0])
-    scores = real_tasks.Scores(tmp_path / "scores.jsonl")
-    for strategy in ("random", "keras_tuner"):
-        search = real_searches.search(scores, "activations", strategy, 0, 5, tmp_path)
-        trials = list(itertools.islice(search, 5))
-        assert len(trials) == 5 and clock[0] >= 5
-        assert all(seconds == 0 for _, seconds in trials)
-
-
-def test_refused_proposals_of_keras_tuner_are_no_trials(small, monkeypatch, tmp_path):
-    asked = []
-
-    def refusal(task, values):
-        asked.append(values["term"])
-        return "refused" if len(asked) > 3 and len(asked) % 2 else None
-
-    monkeypatch.setattr(real_tasks, "refusal", refusal)
-    scores = real_tasks.Scores(tmp_path / "scores.jsonl")
-    search = real_searches.search(scores, "activations", "keras_tuner", 0, 6, tmp_path)
-    found = list(itertools.islice(search, 6))
-    assert len(found) == 6 and len(asked) > 9
-    assert all(network == scores.rows["activations", network]["network"] for network, _ in found)
 
 
 def stand_in(name, task, values, tensors):
@@ -194,66 +110,6 @@ def test_all_searches_run_with_equal_first_points_and_are_reported(small, tmp_pa
     capsys.readouterr()
     real_searches.main([*words, "--redraw"])
     assert (tmp_path / "real_searches.md").read_text() == page
-
-
-def test_searches_are_compared_at_equal_trials_and_equal_seconds():
-    networks = {
-        name: {"loss": loss, "seconds": s} for name, loss, s in (("a", 1.0, 4), ("b", 0.5, 1))
-    }
-    networks["c"] = {"loss": None, "seconds": 1}
-    runs = {
-        "random": [[["a", 0.0], ["b", 0.0], ["c", 0.0]]],
-        "bayesian": [[["c", 1.0], ["b", 0.0]]],
-    }
-    found = {"runs": {"t": runs}, "networks": {"t": networks}}
-    curves = real_report.curves(found, real_searches.objective)["t"]
-    losses, seconds = curves["random"]
-    assert losses[0].tolist() == [1.0, 0.5, real_searches.CHANCE]
-    assert seconds[0].tolist() == [4.0, 5.0, 6.0]
-    assert real_report.best_after(losses, 1).tolist() == [1.0]
-    assert real_report.best_within(losses, seconds, 4.5).tolist() == [1.0]
-    assert real_report.best_within(losses, seconds, 5.0).tolist() == [0.5]
-    losses, seconds = curves["bayesian"]
-    assert seconds[0].tolist() == [2.0, 3.0]
-    measures = real_report.measures(curves, 1, 2, 5.0)
-    assert [*measures] == [
-        "2 trials",
-        "a quarter of the seconds (1 s)",
-        "half (2 s)",
-        "all (5 s)",
-    ]
-    assert {name: best.tolist() for name, best in measures["all (5 s)"].items()} == {
-        "random": [0.5],
-        "bayesian": [0.5],
-    }
-
-
-def test_a_search_goes_on_until_its_seconds_are_used(small, monkeypatch, tmp_path):
-    """A network takes 2 s here: 5 trials are asked, 15 s take 8."""
-    clock = [0.0]
-
-    def trained(*arguments):
-        clock[0] += 2.0
-        return stand_in(*arguments)
-
-    monkeypatch.setattr(real_searches, "INITIAL", 4)
-    monkeypatch.setattr(forest, "_TREES", 2)
-    monkeypatch.setattr(real_tasks, "trained", trained)
-    monkeypatch.setattr(real_tasks, "TASKS", dict(TASKS))
-    longer = dataclasses.replace(TASKS["activations"], seconds=30.0)
-    real_tasks.TASKS["activations"] = longer
-    monkeypatch.setattr(time, "process_time", lambda: clock[0])
-    words = ["--tasks", "activations", "--strategies", "random", "bayesian", "--seeds", "1"]
-    words += ["--trials", "5", "--share", "0.5", "--output", str(tmp_path)]
-    found = real_searches.main([*words, "--searches", str(tmp_path / "kept")])
-    networks = found["networks"]["activations"]
-    assert found["seconds"] == {"activations": 15.0} and found["trials"] == 5
-    for (run,) in found["runs"]["activations"].values():
-        seconds = [networks[network]["seconds"] for network, _ in run]
-        assert seconds == [2.0] * 8
-    page = (tmp_path / "real_searches.md").read_text()
-    assert "5 trials | a quarter of the seconds (4 s) | half (8 s) | all (15 s)" in page
-    assert "| 10 | 0.0 | 8 |" in page
 
 
 def test_differences_are_tested_seed_by_seed():

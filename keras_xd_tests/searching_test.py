@@ -98,16 +98,6 @@ def test_losses_are_compared_without_the_penalties_of_weights(rng):
         assert row.metrics["loss"] == pytest.approx(expected, rel=1e-4)
 
 
-def test_report_without_validation_data_is_not_printed(rng, capsys):
-    x, y = data(rng)
-    result = keras_xd.search(
-        backbone(), x, y, epochs=1, loss=LOSS, verbose=0, compile_options=EAGER
-    )
-    assert capsys.readouterr().out == ""
-    assert all(row.metrics == {} for row in result.report.rows)
-    assert "val_" not in str(result.report)
-
-
 def test_data_sets_options_and_modes(rng):
     x, y = data(rng)
     batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(6)
@@ -233,10 +223,3 @@ def test_options_are_checked_before_training(options, message, rng):
     x, y = data(rng)
     with pytest.raises(ValueError, match=message):
         keras_xd.search(backbone(), x, y, epochs=1, loss=LOSS, **options)
-
-
-def test_finalize_options(rng):
-    x, y = data(rng)
-    options = {"compile_options": EAGER, "finalize_options": {"form": "kernel"}}
-    result = keras_xd.search(backbone(), x, y, epochs=1, loss=LOSS, verbose=0, **options)
-    assert result.model.report.rows[0].form == "kernel"

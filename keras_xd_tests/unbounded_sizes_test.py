@@ -51,6 +51,31 @@ def build(name, side):
     layer.build(shape)
 
 
+def finalized_layers():
+    """Return a built layer of each class that layers are finalized to."""
+    operation = layers.XDConv2D(2, 3)
+    searched = (layers.CKConv1D(layers.KernelNetwork("magnet", 4)), layers.DifferentiableMask())
+    mixture = layers.MixedOperation1D(4, 3, padding="same", perturb=None, partial_channels=2)
+    for layer, shape in ((operation, (None, 4, 4, 2)), (mixture, (None, 8, 4))):
+        layer.build(shape)
+    for layer in searched:
+        layer.build((None, 8, 4))
+    finalized = [layer.finalize() for layer in (*searched, mixture)]
+    return [*(operation.finalize(form) for form in ("spectrum", "kernel", "low_rank")), *finalized]
+
+
+def with_large_numbers(value, large):
+    """Yield copies of nested lists and dictionaries in which one integer is a large one."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        yield large
+    elif isinstance(value, (dict, list, tuple)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            for changed in with_large_numbers(item, large):
+                entries = dict(value) if isinstance(value, dict) else list(value)
+                entries[key] = changed
+                yield entries
+
+
 def nested(depth):
     """Return empty lists in lists."""
     return functools.reduce(lambda inner, _: [inner], range(depth), [])
@@ -68,6 +93,10 @@ CASES = {
     },
     "prime factors": lambda: factorise(10**18 + 9),
     "blocks": lambda: layers.XDConv1D(2, 3, radix=99991).build((None, 100_000, 2)),
+    "blocks of a layer": lambda: layers.XDConv1D(2, 3, radix=1000).build((None, 100_000, 2)),
+    "taps": lambda: layers.DashConv1D(2, 10**12).build((None, 8, 2)),
+    "candidate": lambda: layers.DashConv1D(2, 3, kernel_sizes=(10**12,)).build((None, 8, 2)),
+    "operation": lambda: layers.DiscreteOperation(1, 2, "convolution", 10**12).build((None, 8, 2)),
     "nested genotype": lambda: genotypes.CellGenotype.from_dict({"blocks": nested(100_000)}),
     "padded size": lambda: kmatrix.padded_size(10**8),
     "blocks of a cell": lambda: genotypes.CellGenotype.from_dict(CELL),
@@ -103,6 +132,23 @@ def test_plans_of_large_sides_are_made_at_once(side):
     start = time.process_time()
     layers.DashConv1D(2, 3).build((None, side, 2))
     assert fft_convolution.fast_length(side) >= side
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("layer", finalized_layers(), ids=lambda layer: type(layer).__name__)
+def test_sizes_of_finalized_layers_in_files_are_bounded(layer):
+    """One large integer in a configuration: the layer is refused, or is no larger by that."""
+    start, count = time.process_time(), 0
+    config = {"config": layer.get_config(), "build": layer.get_build_config()}
+    for changed in with_large_numbers(json.loads(json.dumps(config)), 10**12):
+        count += 1
+        try:
+            copy = type(layer).from_config(changed["config"])
+            copy.build_from_config(changed["build"])
+        except (TypeError, ValueError):
+            continue
+        assert copy.count_params() < 10**6
+    assert count > 1
     assert time.process_time() - start < 5
 
 

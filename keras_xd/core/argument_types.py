@@ -44,27 +44,30 @@ Decorated = typing.TypeVar("Decorated", bound=collections.abc.Callable)
 def check_types(function: Decorated) -> Decorated:
     """Make a function raise `ValueError` for an argument of a type that its hints do not name."""
     if inspect.isclass(function):
-        function.__init__ = check_types(function.__init__)
+        function.__init__ = check_types(function.__init__)  # type: ignore[method-assign]  # a class
         return function
     signature = inspect.signature(function)
-    checks: list = []  # made at the first call, as some modules import their hints late
+    parameters = signature.parameters
 
     @functools.wraps(function)
     def checked(*args, **kwargs):
-        by_place, rest, by_name = checks or _prepare(checks, function, signature)
-        fitting = all(fit(value) for fit, value in zip(by_place, args, strict=False))
-        if rest is not None and fitting:
-            fitting = all(map(rest, args[len(by_place) :]))
-        if fitting and kwargs:
-            fitting = all(name not in by_name or by_name[name](kwargs[name]) for name in kwargs)
-        if not fitting:
-            _refuse(function, signature, args, kwargs)
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError:  # which the call raises by itself
+            return function(*args, **kwargs)
+        hints = _hints(inspect.unwrap(function))
+        for name, value in given.items():
+            kind = parameters[name].kind
+            if name in hints and kind is not inspect.Parameter.VAR_KEYWORD:
+                several = kind is inspect.Parameter.VAR_POSITIONAL
+                for one in value if several else (value,):
+                    _check(one, name, hints[name])
         return function(*args, **kwargs)
 
-    return checked
+    return typing.cast(Decorated, checked)
 
 
-def constructor_parameters(kind: type) -> dict[str, inspect.Parameter]:
+def constructor_parameters(kind: typing.Any) -> dict[str, inspect.Parameter]:
     """Return the parameters of a class' constructor by name, without `self`."""
     if hasattr(kind, "__signature__"):
         return dict(kind.__signature__.parameters)
@@ -72,39 +75,8 @@ def constructor_parameters(kind: type) -> dict[str, inspect.Parameter]:
     return dict(list(parameters.items())[1:])
 
 
-def _prepare(checks, function, signature):
-    """Fill a list with the checks of arguments by place, of further ones, and by name."""
-    hints, by_place, rest, by_name = _hints(inspect.unwrap(function)), [], None, {}
-    for name, parameter in signature.parameters.items():
-        fit = check_of(hints[name]) if name in hints else _anything
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            rest = fit
-        elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-            by_name[name] = fit
-            if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-                by_place.append(fit)
-    checks[:] = by_place, rest, by_name
-    return checks
-
-
-def _refuse(function, signature, args, kwargs):
-    """Raise `ValueError` for the first argument that does not fit."""
-    try:
-        given = signature.bind(*args, **kwargs).arguments
-    except TypeError:
-        return
-    hints = _hints(inspect.unwrap(function))
-    for name in [name for name in given if name in hints]:
-        kind = signature.parameters[name].kind
-        if kind is inspect.Parameter.VAR_KEYWORD:
-            continue
-        several = kind is inspect.Parameter.VAR_POSITIONAL
-        for value in given[name] if several else [given[name]]:
-            _check(value, name, hints[name])
-
-
 def _check(value, name, hint):
-    if not fits(value, hint):
+    if not check_of(hint)(value):
         text = repr(value)
         text = f"{text[:LONGEST_VALUE]}…" if len(text) > LONGEST_VALUE else text
         raise ValueError(f"`{name}` must be {described(hint)}. Received: {name}={text}")
@@ -117,11 +89,7 @@ def _hints(function):
     return typing.get_type_hints(function, localns=names, include_extras=True)
 
 
-def fits(value, hint):
-    """Return whether a value may be what a type hint names."""
-    return check_of(hint)(value)
-
-
+@functools.cache
 def check_of(hint):
     """Return a function that returns whether a value may be what a type hint names."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)

@@ -1,17 +1,21 @@
 """The compile configuration that a search takes over from a model."""
 
 import dataclasses
+import logging
 import warnings
 import weakref
 from typing import Any
 
 import keras
 
+from keras_xd.core.searchable import architecture_variables
 from keras_xd.core.warning_location import stacklevel
+
+logger = logging.getLogger("keras_xd.rewriting")
 
 TRAINING_METHODS = ("train_step", "test_step", "compute_loss", "compute_metrics")
 
-_noted = weakref.WeakKeyDictionary()
+_noted: weakref.WeakKeyDictionary[keras.Model, "Compilation"] = weakref.WeakKeyDictionary()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +83,38 @@ def warn_of_own_training(model, instead):
             f"its own {', '.join(f'`{name}`' for name in methods)}",
             stacklevel=stacklevel(),
         )
+
+
+class _PlainTraining(keras.constraints.Constraint):
+    """Leaves a variable to the constraint it has, and tells once that an optimizer moves it."""
+
+    def __init__(self, constraint):
+        self.constraint, self.told = constraint, False
+
+    def __call__(self, w):
+        if isinstance(w, keras.Variable) and not self.told:  # optimizers give the variable itself
+            self.told = True
+            logger.warning(
+                "keras_xd.rewrite: the architecture of the new model is trained at the rate of its "
+                "weights and without a budget. Train it by keras_xd.SearchModel(model), or compile "
+                "it with keras_xd.optimizers.architecture_optimizer."
+            )
+        return w if self.constraint is None else self.constraint(w)
+
+
+def watch_training(model):
+    """Let a rewritten model log once if an optimizer moves weights and architecture alike."""
+    for variable in architecture_variables(model):
+        if variable.trainable:
+            variable.constraint = _PlainTraining(variable.constraint)
+            break
+
+
+def end_watch(model):
+    """Undo `watch_training`: the architecture gets an optimizer of its own."""
+    for variable in architecture_variables(model):
+        if isinstance(variable.constraint, _PlainTraining):
+            variable.constraint = variable.constraint.constraint
 
 
 def refuse_loss(value, name):

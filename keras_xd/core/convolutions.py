@@ -100,7 +100,7 @@ def checked_arguments(
     return found
 
 
-def shown_signature(kind: type) -> inspect.Signature:
+def shown_signature(kind: Any) -> inspect.Signature:
     """Return a constructor's signature with the arguments that it hands on to Keras'
     constructor.
     """
@@ -112,7 +112,7 @@ def shown_signature(kind: type) -> inspect.Signature:
         and base.__module__.partition(".")[0] != "keras"
         and base is not ConvolutionOfAnyRank
     ]
-    found = {}
+    found: dict[str, inspect.Parameter] = {}
     for constructor in (*constructors, kind.like.__init__):
         parameters = list(inspect.signature(constructor).parameters.values())[1:]
         handed_on = [p for p in parameters if p.kind is p.VAR_POSITIONAL]

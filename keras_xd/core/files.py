@@ -51,13 +51,14 @@ def write(path, content, overwrite=False):
 def is_full(error: BaseException) -> bool:
     """Return whether an error, or one that it comes from, says that there is no room for a file."""
     seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, OSError) and error.errno in _FULL:
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        if isinstance(found, OSError) and found.errno in _FULL:
             return True
-        if any(os.strerror(number) in str(error) for number in _FULL[:2]):
+        if any(os.strerror(number) in str(found) for number in _FULL[:2]):
             return True
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
+        seen.add(id(found))
+        found = found.__cause__ or found.__context__
     return False
 
 
@@ -84,7 +85,7 @@ def remove_leftovers(path: str) -> None:
 
 def remove_all_leftovers(folder: str | os.PathLike) -> None:
     """Remove what processes that were killed have left of files in a folder and those under it."""
-    for parent, _, names in os.walk(folder):
+    for parent, _, names in os.walk(os.fspath(folder)):
         for name in names:
             # The name of the file itself may have dots, that of the machine has none.
             ending = re.search(r"[^.]+\.unfinished[^/]*$", name)

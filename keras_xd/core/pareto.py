@@ -30,38 +30,9 @@ def nondominated(values: ArrayLike, directions: Sequence[str] | None = None) -> 
     """Return the indices of the points that no other point dominates: the Pareto front."""
     array = lower_is_better(values, directions)
     unknown = np.isnan(np.asarray(values, float)).any(axis=1)
-    front = []
+    front: list[int] = []
     # In lexicographic order nothing later dominates what came before.
     for index in sorted(range(len(array)), key=lambda index: (*array[index], index)):
         if not unknown[index] and not any((array[i] <= array[index]).all() for i in front):
             front.append(index)
     return front
-
-
-@check_types
-def hypervolume(
-    values: ArrayLike, reference: Sequence[float], directions: Sequence[str] | None = None
-) -> float:
-    """Return the volume between points and a reference that is worse than they."""
-    array = lower_is_better(values, directions)
-    if len(reference) != array.shape[1]:
-        raise ValueError(
-            "`reference` must have a value for each objective. "
-            f"Received: reference={reference!r} for {array.shape[1]} objectives"
-        )
-    corner = lower_is_better([list(reference)], directions)[0]
-    return _volume(array[(array < corner).all(axis=1)], corner)
-
-
-def _volume(array, corner):
-    """The volume by slices along the last objective."""
-    if not len(array):
-        return 0.0
-    if array.shape[1] == 1:
-        return float(corner[0] - array[:, 0].min())
-    total, array = 0.0, array[np.argsort(array[:, -1], kind="stable")]
-    ends = [*array[1:, -1], corner[-1]]
-    for count, (row, end) in enumerate(zip(array, ends, strict=True), start=1):
-        if end > row[-1]:
-            total += (end - row[-1]) * _volume(array[:count, :-1], corner[:-1])
-    return float(total)

@@ -2,13 +2,13 @@
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any, TypeVar
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from keras_xd.core.validation import UnknownSizeError
+import keras
 
-# A method, whose type the decorator leaves as it is.
-Method = TypeVar("Method", bound=Callable)
+from keras_xd.core.validation import UnknownSizeError, is_integer, matrix_numbers
 
 NAMES = (
     *("architecture_variables", "complexity", "finalize", "describe"),
@@ -20,13 +20,13 @@ def require_built(layer_class):
     """Make the methods and properties of `NAMES` that a class itself has refuse unbuilt layers."""
     for name in NAMES:
         own = vars(layer_class).get(name)
-        if isinstance(own, property):
+        if isinstance(own, property) and own.fget is not None:
             setattr(layer_class, name, property(of_built_layer(own.fget)))
         elif inspect.isfunction(own):
             setattr(layer_class, name, of_built_layer(own))
 
 
-def of_built_layer(function: Method) -> Method:
+def of_built_layer(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method, or what a property calls, that raises an error for an unbuilt layer."""
 
     @functools.wraps(function)
@@ -39,6 +39,16 @@ def of_built_layer(function: Method) -> Method:
         return function(self, *args, **kwargs)
 
     return checked
+
+
+def add_bounded_weight(
+    layer: keras.layers.Layer, shape: Sequence[int] | None = None, *args: Any, **kwargs: Any
+) -> keras.Variable:
+    """Return a new weight, or raise `ValueError` for a size that no sound file asks for."""
+    sizes = tuple(shape or ())
+    if all(map(is_integer, sizes)):
+        matrix_numbers(math.prod(sizes), f"a weight of layer '{layer.name}'")
+    return keras.layers.Layer.add_weight(layer, shape, *args, **kwargs)
 
 
 def refuse_to_quantize(layer: Any, *args: Any, **kwargs: Any) -> None:

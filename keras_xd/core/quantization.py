@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.core.protocol import add_bounded_weight
 from keras_xd.core.type_aliases import Tensor
 
 MODES = ("int8", "float8")
@@ -26,10 +27,12 @@ class QuantizedWeights(keras.layers.Layer):
     and are rounded to float8 in every call. Neither is trained further.
     """
 
+    add_weight = add_bounded_weight
+    dtype_policy: Any
     quantized_weights: tuple[str, ...] = ()
     # Called with the mode: a layer of several parts quantizes the rest of itself by that, because
     # `keras.Model.quantize` asks only layers that have no layers in them.
-    after_quantization: Callable[[str], None] | None = None
+    after_quantization: Callable[[Any], None] | None = None
 
     def quantize(
         self, mode: str | None = None, type_check: bool = True, config: Any = None

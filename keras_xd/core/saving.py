@@ -2,14 +2,19 @@
 
 import io
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 
 from keras_xd.core import files
 
+if TYPE_CHECKING:
+    from keras import Model as _Model
+else:  # Keras exchanges the bases of every subclass of its model that is made of a graph
+    _Model = object
 
-class AtomicSaving:
+
+class AtomicSaving(_Model):
     """Lets a `keras.Model` write its files beside the earlier ones, then replace these at once."""
 
     def save(

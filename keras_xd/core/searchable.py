@@ -126,6 +126,7 @@ class SearchableLayer(keras.layers.Layer):
             for value in values
         ]
 
+    add_weight = protocol.add_bounded_weight
     quantize = protocol.refuse_to_quantize
     enable_lora = protocol.refuse_lora
 
@@ -168,7 +169,8 @@ def sublayers(layer):
 
 def named_layers(model):
     """Return `(path, layer)` of every distinct layer inside `model`, and of `model` itself."""
-    found, paths = {}, {}
+    found: dict[int, tuple[str, keras.layers.Layer]] = {}
+    paths: dict[str, int] = {}
 
     def visit(layer, path):
         if id(layer) in found:
@@ -248,7 +250,8 @@ def model_variables(model: keras.layers.Layer) -> list[keras.Variable]:
 
 def non_finite_weights(model, only=None):
     """Return `{path: names}` of the weights in `model` that have NaN or infinite entries."""
-    found, seen = {}, set()
+    found: dict[str, list[str]] = {}
+    seen = set()
     wanted = None if only is None else _ids(only)
     for path, layer in reversed(named_layers(model)):  # content before containers
         for weight in layer.weights:
@@ -393,7 +396,7 @@ def reset_weights(model: keras.layers.Layer, seed: int | None = None) -> keras.l
             )
         if isinstance(layer, keras.layers.Normalization) or not layer.trainable:
             kept |= _ids(layer.weights)
-    fresh = []
+    fresh: list[tuple[keras.Variable, np.ndarray]] = []
     if seed is None:
         _collect_fresh(model, kept, None, fresh, set())
     else:

@@ -14,6 +14,7 @@ from keras_xd.core.type_aliases import Config, Description, Tensor
 
 SMALLEST_SHARE = 1e-5
 # Names that stand for those of the largest shares, by the ids of their layers.
+_CHOSEN: contextvars.ContextVar[dict[int, str] | None]
 _CHOSEN = contextvars.ContextVar("chosen", default=None)
 
 

@@ -14,7 +14,7 @@ from keras_xd.core.type_aliases import Tensor
 _CACHED = 128
 _SHAPES_ALONE = contextvars.ContextVar("shapes_alone", default=False)
 # Whether XLA compiles a graph of TensorFlow, found out once for each.
-_GRAPHS_IN_XLA = weakref.WeakKeyDictionary()
+_GRAPHS_IN_XLA: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 
 @contextlib.contextmanager

@@ -75,9 +75,14 @@ def boolean(value, name):
     return bool(value)
 
 
+def is_number(value):
+    """Return whether `value` is a real number and not a boolean."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
 def real_number(value, name):
     """Return `value`, or raise `ValueError` if it is not a real number."""
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+    if not is_number(value):
         raise ValueError(f"`{name}` must be a number. Received: {name}={value!r}")
     return value
 
@@ -87,6 +92,20 @@ def positive_number(value, name):
     if not 0 < real_number(value, name) < math.inf:
         raise ValueError(f"`{name}` must be above 0 and finite. Received: {name}={value!r}")
     return float(value)
+
+
+def nonnegative_number(value, name):
+    """Return `value` as a `float`, or raise `ValueError` if it is not at least 0 and finite."""
+    if not is_number(value) or not 0 <= value < math.inf:
+        raise ValueError(f"`{name}` must be a number of at least 0. Received: {name}={value!r}")
+    return float(value)
+
+
+def nonnegative_integer(value, name):
+    """Return `value` as an `int`, or raise `ValueError` if it is not an integer ≥ 0."""
+    if not is_integer(value) or value < 0:
+        raise ValueError(f"`{name}` must be an integer of at least 0. Received: {name}={value!r}")
+    return int(value)
 
 
 def seed(value, name="seed"):

@@ -7,11 +7,8 @@ PACKAGES = ("keras_xd", "tuner_integration")
 
 def stacklevel() -> int:
     """Return the `stacklevel` by which a warning names the line that called this package."""
-    frame, level = inspect.currentframe().f_back, 1
-    while frame.f_back is not None and _package(frame) in PACKAGES:
-        frame, level = frame.f_back, level + 1
-    return level
-
-
-def _package(frame):
-    return frame.f_globals.get("__name__", "").partition(".")[0]
+    callers = inspect.stack(context=0)[1:]
+    for level, caller in enumerate(callers, start=1):
+        if caller.frame.f_globals.get("__name__", "").partition(".")[0] not in PACKAGES:
+            return level
+    return len(callers)

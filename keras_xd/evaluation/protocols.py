@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import gc
 import math
-import numbers
 import os
 import time
 import traceback
@@ -13,12 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 
 from keras_xd.core import files, validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.locking import LockedError
 from keras_xd.core.searchable import freeze_architecture, reset_weights, searchable_layers
+from keras_xd.evaluation.retraining import measured_number
 from keras_xd.evaluation.store import MemoryStore, Store, check_name
 from keras_xd.finalizing.finalizer import finalize as finalize_model
 from keras_xd.training.architecture_files import layout, pack, unpack
@@ -314,7 +313,9 @@ def _plan(task, transfer, controls):
 
 def _seeds(seeds):
     """Return a list of seeds."""
-    seeds = range(validation.positive_integer(seeds, "seeds")) if _is_number(seeds) else seeds
+    seeds = (
+        range(validation.positive_integer(seeds, "seeds")) if validation.is_number(seeds) else seeds
+    )
     seeds = list(seeds)
     fits = all(validation.is_integer(seed) and 0 <= seed < 2**32 for seed in seeds)
     if not seeds or not fits or len(set(seeds)) < len(seeds):
@@ -424,23 +425,14 @@ def _report(run, error, verbose):
 
 def _numbers(result):
     """Return what `evaluate` returned as a dictionary of floats."""
-    result = result if isinstance(result, Mapping) else {"value": result}
-    values = {}
-    for name, value in result.items():
-        if keras.ops.is_tensor(value):
-            value = keras.ops.convert_to_numpy(value)
-        value = value if _is_number(value) else np.asarray(value)
-        if not _is_number(value) and (value.shape or value.dtype.kind not in "fiu"):
-            raise ValueError(
-                "`evaluate` must return a number or a dictionary of numbers, as "
-                f"`model.evaluate(…, return_dict=True)` does. Received: {result!r}"
-            )
-        values[str(name)] = float(value)
-    return values
-
-
-def _is_number(value):
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+    values = result if isinstance(result, Mapping) else {"value": result}
+    try:
+        return {str(name): measured_number(value) for name, value in values.items()}
+    except ValueError as error:
+        raise ValueError(
+            "`evaluate` must return a number or a dictionary of numbers, as "
+            f"`model.evaluate(…, return_dict=True)` does. Received: {result!r}"
+        ) from error
 
 
 def _finite(value):

@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import math
-import numbers
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -241,7 +240,7 @@ def _trial(build, fit, evaluate, setting, share, seed):
     """Return the `SettingTrial` of a setting, and the error that it failed with or `None`."""
     begin = time.perf_counter()
     try:
-        value = _number(evaluate(_trained(build, fit, setting, share, seed)))
+        value = measured_number(evaluate(_trained(build, fit, setting, share, seed)))
     except Exception as error:  # of the user's functions: any
         if files.is_full(error):  # the others would fail too, after as long a time
             raise
@@ -257,11 +256,11 @@ def _trained(build, fit, setting, share, seed):
     return trained if isinstance(trained, keras.Model) else model
 
 
-def _number(value):
-    """Return what `evaluate` returned as a float."""
+def measured_number(value):
+    """Return a number that `evaluate` returned, which may be a tensor or an array, as a float."""
     if keras.ops.is_tensor(value):
         value = keras.ops.convert_to_numpy(value)
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    if not validation.is_number(value):
         kind, shape = getattr(getattr(value, "dtype", None), "kind", ""), getattr(value, "shape", 1)
         if kind not in tuple("fiu") or shape != ():
             raise ValueError(f"`evaluate` must return a number. Received: {value!r}")

@@ -146,15 +146,13 @@ class Store:
         return os.path.join(self.path, folder, f"{check_name(name.replace(' ', '_'))}.{ending}")
 
 
-def _is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 # Whether the value of a key is as it is written.
 _FITS = {
     "settings": lambda value: isinstance(value, dict),
-    "values": lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
-    "seconds": _is_number,
+    "values": lambda value: (
+        isinstance(value, dict) and all(map(validation.is_number, value.values()))
+    ),
+    "seconds": validation.is_number,
     "model": lambda value: isinstance(value, dict),
 }
 

@@ -148,6 +148,7 @@ def rewrite(
     result = replacer(model)
     space.start(model, result, plan)
     compile_config.note_compilation(model, result)
+    compile_config.watch_training(result)
     compile_config.warn_of_own_training(model, "A rewritten model")
     errors = filter(None, (getattr(x, "saving_error", None) for x in flatten_layers(result)))
     for error in list(errors)[:1]:

@@ -29,9 +29,11 @@ class ArchitectureDrift:
         """Return the distance from the start, relative to the start's Euclidean length."""
         if not self._start:
             return None
-        moved = [now - start for now, start in zip(self._values(), self._start, strict=True)]
-        length = _length(self._start)
-        return _length(moved) / length if length else _length(moved)
+        now, start = (
+            np.concatenate([np.ravel(value).astype("float64") for value in values])
+            for values in (self._values(), self._start)
+        )
+        return relative_distance(now, start)
 
     def store(self, store) -> None:
         """Write the start into what `save_own_variables` is given."""
@@ -58,6 +60,12 @@ class ArchitectureDrift:
         return [np.array(ops.convert_to_numpy(tensor), copy=True) for tensor in tensors]
 
 
-def _length(arrays):
-    """Return the Euclidean length of arrays as one vector."""
-    return float(np.sqrt(sum(np.sum(np.square(array, dtype="float64")) for array in arrays)))
+def architecture_of(layer):
+    """Return a copy of all architecture variables of a layer as one vector."""
+    values = [ops.convert_to_numpy(variable) for variable in layer.architecture_variables]
+    return np.concatenate([np.zeros(0), *(value.astype("float64").ravel() for value in values)])
+
+
+def relative_distance(now, start):
+    """Return the distance of two vectors, relative to the length of the second unless it is 0."""
+    return float(np.linalg.norm(now - start) / (np.linalg.norm(start) or 1.0))

@@ -1,7 +1,6 @@
 """Guidance of a search by the attention of a trained network, its teacher."""
 
 import contextlib
-import math
 from collections.abc import Sequence
 
 import keras
@@ -9,7 +8,7 @@ from keras import ops
 
 from keras_xd.core.searchable import is_graph
 from keras_xd.core.type_aliases import Tensor
-from keras_xd.core.validation import one_of
+from keras_xd.core.validation import nonnegative_number, one_of
 
 STAGES = ("stage1", "stage2", "stage3")
 FORMS = ("stable", "literal")
@@ -94,12 +93,7 @@ class AttentionTransfer:
                 "There must be as many `student_layers` as `teacher_layers`. Received: "
                 f"teacher_layers={self.teacher_layers}, student_layers={self.student_layers}"
             )
-        number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
-        if not number or not 0 <= weight < math.inf:
-            raise ValueError(
-                f"`weight` must be a number of at least 0. Received: weight={weight!r}"
-            )
-        self.weight = float(weight)
+        self.weight = nonnegative_number(weight, "weight")
         self.form = one_of(form, FORMS, "form")
         data_format = keras.config.image_data_format() if data_format is None else data_format
         formats = ("channels_last", "channels_first")

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_xd.core.searchable import architecture_variables
-from keras_xd.core.validation import one_of
+from keras_xd.core.validation import nonnegative_number, one_of
 from keras_xd.graph.cost import complexity, counted_multiply_adds, warn_of_uncounted
 from keras_xd.graph.size_counts import count_activations, count_parameters
 from keras_xd.layers.masked.differentiable_mask import AdmissibleRange
@@ -31,16 +31,6 @@ class ComplexityMetric(keras.metrics.Mean):
         )
 
 
-def check_weight(weight):
-    """Return the weight of a complexity term as a float, or raise `ValueError`."""
-    if not isinstance(weight, numbers.Real) or not 0 <= weight < float("inf"):
-        raise ValueError(
-            "`complexity_weight` must be a number of at least 0. "
-            f"Received: complexity_weight={weight!r}"
-        )
-    return float(weight)
-
-
 def check_arguments(target, weight, measure):
     """Raise `ValueError` unless `target`, `weight` and `measure` define a complexity term
     or none.
@@ -50,7 +40,7 @@ def check_arguments(target, weight, measure):
             "`complexity_target` must be a positive number of multiply–adds, or of what "
             f"`complexity_measure` counts. Received: complexity_target={target!r}"
         )
-    check_weight(weight)
+    nonnegative_number(weight, "complexity_weight")
     if weight and target is None:
         raise ValueError(
             "`complexity_weight` needs a `complexity_target`. "

@@ -1,7 +1,6 @@
 """Checks of the arguments of `SearchModel`."""
 
 import inspect
-import numbers
 import warnings
 
 import keras
@@ -13,7 +12,7 @@ from keras_xd.core.searchable import (
     is_graph,
     searchable_layers,
 )
-from keras_xd.core.validation import is_integer, one_of
+from keras_xd.core.validation import is_integer, one_of, positive_number
 from keras_xd.core.warning_location import stacklevel
 from keras_xd.layers.fourier.point_normalization import PointNormalization
 from keras_xd.layers.masked.base import MaskedLayer
@@ -49,19 +48,7 @@ def check_mode(mode, perturbation):
     """Raise `ValueError` unless `mode` is one that runs here, with a sound perturbation."""
     if one_of(mode, MODES, "mode") != "joint":
         bilevel.check_backend(mode)
-    if not isinstance(perturbation, numbers.Real) or not 0 < perturbation < float("inf"):
-        raise ValueError(
-            f"`perturbation` must be a positive number. Received: perturbation={perturbation!r}"
-        )
-
-
-def check_phases(**epochs):
-    """Raise `ValueError` unless every number of epochs is an integer of at least 0."""
-    for name, value in epochs.items():
-        if not is_integer(value) or value < 0:
-            raise ValueError(
-                f"`{name}` must be an integer of at least 0. Received: {name}={value!r}"
-            )
+    positive_number(perturbation, "perturbation")
 
 
 def check_trainable_variables(search):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import keras
 
 from keras_xd.core.argument_types import check_types
+from keras_xd.core.compile_config import end_watch
 from keras_xd.core.searchable import architecture_variables, searchable_layers
 from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.core.validation import one_of
@@ -302,6 +303,7 @@ def architecture_optimizer(
             f"Received: model '{model.name}' of {len(searchable_layers(model))} frozen layers",
             stacklevel=stacklevel(),
         )
+    end_watch(model)
     return ArchitectureOptimizer(
         keras.optimizers.OptimizerMap(default, {pattern: architecture, **groups}),
         [v.shape for v in architecture_variables(model) if v.trainable],

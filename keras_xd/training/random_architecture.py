@@ -4,6 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import SearchableLayer, named_layers, searchable_layers
 
@@ -81,12 +82,8 @@ def randomize_architecture(
         Roberts et al., "Searching for Convolutions and a More Ambitious NAS", 2020, section 4.1;
         Li and Talwalkar, "Random Search and Reproducibility for Neural Architecture Search", 2019.
     """
-    if seed is None:
+    if validation.seed(seed) is None:
         seed = int(np.random.randint(2**31))
-    if seed < 0:
-        raise ValueError(
-            f"`seed` must be an integer of at least 0 or None. Received: seed={seed!r}"
-        )
     generator = np.random.default_rng(seed)
     drawn = {}
     for path, layer, variables in architecture_parts(model):

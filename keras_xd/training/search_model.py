@@ -6,8 +6,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_xd.core.compile_config import end_watch
 from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.type_aliases import Config, Tensor
+from keras_xd.core.validation import nonnegative_integer, nonnegative_number
 from keras_xd.training import bilevel, budget, checks, defaults, distributed, rates, weight_groups
 from keras_xd.training.architecture_drift import ArchitectureDrift
 from keras_xd.training.attention_transfer import AttentionTransfer, Guide
@@ -89,6 +91,7 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
 
     def __init__(self, model: keras.Model, *, name: str | None = None, **kwargs: Any):
         checks.check_model(model, SearchModel)
+        end_watch(model)
         kwargs.setdefault("dtype", model.dtype_policy)
         # The layers inside convert their inputs themselves.
         super().__init__(name=name, autocast=False, **kwargs)
@@ -176,7 +179,8 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
             self.model, optimizer, architecture_optimizer, loss, metrics, kwargs
         )
         checks.check_mode(mode, perturbation)
-        checks.check_phases(warmup_epochs=warmup_epochs, cooldown_epochs=cooldown_epochs)
+        nonnegative_integer(warmup_epochs, "warmup_epochs")
+        nonnegative_integer(cooldown_epochs, "cooldown_epochs")
         given = 0.0 if complexity_weight is None else complexity_weight
         budget.check_arguments(complexity_target, given, complexity_measure)
         budget.check_reachable(self.model, complexity_target, complexity_measure)
@@ -345,7 +349,7 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
 
     @complexity_weight.setter
     def complexity_weight(self, weight):
-        self._weight_of_complexity = budget.check_weight(weight)
+        self._weight_of_complexity = nonnegative_number(weight, "complexity_weight")
         self.complexity_metric.weight.assign(weight)
 
     @property

@@ -1,7 +1,6 @@
 """Scores of untrained networks: one batch, no training."""
 
 import importlib
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -50,34 +49,13 @@ def synflow(model: keras.Model) -> float:
     """
     inputs = [np.ones((1, *tensor.shape[1:]), "float32") for tensor in model.inputs]
     weights = [ops.abs(variable.value) for variable in model.trainable_variables]
-    gradients = _gradients(model, inputs, weights, lambda y: ops.sum(y), training=False)
+    gradients = _flow_gradients(model, inputs, weights)
     flow = sum(
         float(np.abs(np.asarray(ops.convert_to_numpy(w * g), np.float64)).sum())
         for w, g in zip(weights, gradients, strict=True)
         if g is not None
     )
     return _finite(np.log(flow)) if flow > 0 else -np.inf
-
-
-@check_types
-def gradient_norm(model: keras.Model, x: Any, y: Any, loss: str | Callable) -> float:
-    """Return the Euclidean norm of the gradient of the loss on one batch."""
-    function = keras.losses.get(loss)
-    targets = ops.convert_to_tensor(y)
-    weights = [variable.value for variable in model.trainable_variables]
-    gradients = _gradients(
-        model,
-        x if isinstance(x, list) else [x],
-        weights,
-        lambda outputs: ops.mean(function(targets, outputs)),
-        training=True,
-    )
-    squares = [
-        np.square(np.asarray(ops.convert_to_numpy(g), np.float64)).sum()
-        for g in gradients
-        if g is not None
-    ]
-    return _finite(np.sqrt(sum(squares)))
 
 
 @check_types
@@ -127,15 +105,14 @@ def naswot(model: keras.Model, x: Any) -> float:
     return float(np.linalg.slogdet(kernel)[1])
 
 
-def _gradients(model, inputs, weights, scalar, training):
-    """Gradients of a scalar of the outputs in weights that stand for those of the model."""
+def _flow_gradients(model, inputs, weights):
+    """Return the gradients of the sum of the outputs in weights that stand for those of a model."""
     backend = importlib.import_module(f"keras_xd.training.backends.{keras.backend.backend()}")
     others = [variable.value for variable in model.non_trainable_variables]
     given = _given(model, inputs)
 
     def function(values):
-        outputs, _ = model.stateless_call(values, others, given, training=training)
-        return scalar(outputs), None
+        return ops.sum(model.stateless_call(values, others, given, training=False)[0]), None
 
     return backend.loss_and_gradients(function, weights)[2]
 

@@ -11,7 +11,6 @@ except ImportError as error:
 from keras_xd.core.moved_names import attribute_error as _attribute_error
 from keras_xd.visualization.cells import plot_cell as plot_cell
 from keras_xd.visualization.cells import plot_genotype as plot_genotype
-from keras_xd.visualization.images import png as png
 from keras_xd.visualization.images import spectra as spectra
 from keras_xd.visualization.operators import plot_operators as plot_operators
 from keras_xd.visualization.pareto import plot_pareto as plot_pareto
@@ -27,7 +26,6 @@ __all__ = [
     "plot_optimization_history",
     "plot_pareto",
     "plot_tree",
-    "png",
     "spectra",
 ]
 

@@ -1,13 +1,11 @@
 """Arrays as colour images, small enough to be written at every epoch of a search."""
 
-import io
 from collections.abc import Mapping
 
 import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.image import imsave
 from numpy.typing import ArrayLike
 
 from keras_xd.core.argument_types import check_types
@@ -78,25 +76,6 @@ def spectra(arrays: Mapping[str, ArrayLike], title: str = "") -> np.ndarray | No
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
-
-
-@check_types
-def png(image: np.ndarray) -> bytes:
-    """Return an image as the content of a PNG file.
-
-    Args:
-        image: array of shape `(height, width, 3)` and type `uint8`.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import visualization
-    >>> visualization.png(np.zeros((2, 3, 3), "uint8"))[1:4]
-    b'PNG'
-    """
-    file = io.BytesIO()
-    imsave(file, image, format="png")
-    return file.getvalue()
 
 
 def _numbers(values):

@@ -107,22 +107,6 @@ def test_the_decorator():
         scaled()
 
 
-def test_parameters_are_those_of_the_constructor():
-    assert list(constructor_parameters(keras.layers.Dense))[:2] == ["units", "activation"]
-    assert "kwargs" in constructor_parameters(keras_xd.layers.XDConv2D)
-    assert list(constructor_parameters(Sized)) == ["size", "name"]
-
-
-class Sized:
-    """A class with a `__new__` that takes anything, as Keras' layers are."""
-
-    def __new__(cls, *args, **kwargs):
-        return super().__new__(cls)
-
-    def __init__(self, size, name=None):
-        self.size, self.name = size, name
-
-
 def required(function):
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     if inspect.isclass(function):

@@ -3,6 +3,7 @@
 import warnings
 
 import keras
+import numpy as np
 import pytest
 
 import keras_xd
@@ -66,14 +67,6 @@ def test_nothing_is_known_of_an_uncompiled_model():
     assert compilation_of(copy) is None
 
 
-def test_masked_models_know_it_too():
-    inputs = keras.Input((8, 8, 1))
-    x = keras.layers.Conv2D(8, 3, name="first")(inputs)
-    model = keras.Model(inputs, keras.layers.Conv2D(2, 1, name="second")(x))
-    model.compile(loss="mse")
-    assert compilation_of(keras_xd.rewrite(model, to="masked")).loss == "mse"
-
-
 def test_what_cannot_be_made_again_has_to_be_given():
     def own(y_true, y_pred):
         return keras.ops.mean(y_true - y_pred)
@@ -117,12 +110,27 @@ def test_losses_are_no_optimizers(loss):
         search.compile("adam", loss)
 
 
-@pytest.mark.parametrize("optimizer", [None, "adam", keras.optimizers.SGD()])
-def test_optimizers_are_no_losses(optimizer):
-    refuse_loss(optimizer, "optimizer")
+@pytest.mark.parametrize("to", ["xd", "masked"])
+def test_plain_training_of_a_rewritten_model_is_told_once(to, caplog):
+    data = np.ones((4, 9, 1), "float32"), np.zeros((4, 2), "float32")
 
+    def told(space, **arguments):
+        caplog.clear()
+        space.compile(loss="mse", **arguments)
+        for _ in range(2):
+            space.fit(*data, verbose=0)
+        space.evaluate(*data, verbose=0)
+        return [r.message for r in caplog.records if "without a budget" in r.message]
 
-def test_names_of_neither():
-    search = keras_xd.SearchModel(keras_xd.rewrite(backbone()))
-    with pytest.raises(ValueError, match="`architecture` must be a Keras optimizer.*'nothing'"):
-        search.compile("adam", "nothing", "mse")
+    def rewritten():
+        return keras_xd.rewrite(backbone(), to=to)
+
+    both = keras_xd.optimizers.architecture_optimizer
+    assert len(told(rewritten(), optimizer="sgd")) == 1
+    frozen = keras_xd.freeze_architecture(rewritten())
+    assert not told(frozen, optimizer="sgd", run_eagerly=True)
+    space = rewritten()
+    assert not told(space, optimizer=both(space, "sgd", "sgd"), run_eagerly=True)
+    search = keras_xd.SearchModel(keras_xd.randomize_architecture(rewritten(), seed=0))
+    target = {"complexity_target": float(keras_xd.complexity(search)), "complexity_weight": 1.0}
+    assert not told(search, optimizer="sgd", run_eagerly=True, **target)

@@ -1,5 +1,3 @@
-import types
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -43,13 +41,6 @@ def test_it_is_the_correlation_and_so_are_gradients(sizes, taps, lengths, rng):
         assert float(gradient[place]) == pytest.approx(wanted, abs=1e-10)
 
 
-def test_xla_compiles_it(rng):
-    x, kernel = (rng.normal(size=(2, 6, 5)).astype("float32") for _ in range(2))
-    compiled = tf.function(complex_products.circular_correlation, jit_compile=True)
-    found = compiled(x, kernel, (8, 6))
-    np.testing.assert_allclose(found, correlation(x, kernel, (8, 6)), atol=1e-4)
-
-
 def test_pairs_of_real_numbers_are_left_to_others():
     x = np.ones((2, 4), "float32")
     assert complex_products.has_complex_products(x, 1)
@@ -57,9 +48,3 @@ def test_pairs_of_real_numbers_are_left_to_others():
     assert not complex_products.has_complex_products(x[None], 3)
     with transforms.as_matrix_products():
         assert not complex_products.has_complex_products(x, 1)
-
-
-def test_other_backends_have_pairs(monkeypatch):
-    seen = types.SimpleNamespace(backend=types.SimpleNamespace(backend=lambda: "jax"))
-    monkeypatch.setattr(complex_products, "keras", seen)
-    assert not complex_products.has_complex_products(np.ones((2, 4), "float32"), 1)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_xd import kmatrix, layers
+from keras_xd import layers
 from keras_xd.core import devices
 from keras_xd.kmatrix import product
-from keras_xd.layers.xd import functional, placed_kernel
+from keras_xd.layers.xd import functional
 
 
 def asked(monkeypatch, backend, names=(), kind="cpu"):
@@ -30,19 +30,6 @@ def asked(monkeypatch, backend, names=(), kind="cpu"):
 )
 def test_devices_that_keras_lists(backend, names, found, monkeypatch):
     assert asked(monkeypatch, backend, names) == found
-
-
-@pytest.mark.parametrize(("kind", "found"), [("cpu", False), ("cuda", True), ("mps", True)])
-def test_the_device_of_torch(kind, found, monkeypatch):
-    assert asked(monkeypatch, "torch", kind=kind) == found
-
-
-def test_these_tests_run_on_a_cpu():
-    assert not devices.has_accelerator.__wrapped__()
-
-
-def test_another_backend_has_none(monkeypatch):
-    assert asked(monkeypatch, "numpy") is False
 
 
 def test_an_accelerator_gets_whole_tensors(monkeypatch):
@@ -84,22 +71,3 @@ def test_operations_are_the_same_either_way(layer_class, shape, depth, rng, monk
     assert len(stored.spectrum) > len(whole.spectrum) == 1
     for static in (stored, whole):
         np.testing.assert_allclose(static(x), expected[0], atol=1e-5)
-
-
-def test_an_accelerator_folds_all_matrices_alike(monkeypatch):
-    plans = (kmatrix.plan(1024, depth=3, groups=(5, 5)), kmatrix.plan(64, groups=(6,)))
-    assert placed_kernel.kernel_plans(plans) != plans
-    monkeypatch.setattr(devices, "has_accelerator", lambda: True)
-    assert placed_kernel.kernel_plans(plans) == plans
-
-
-@pytest.mark.parametrize("kernel_size", [5, 200])
-def test_the_kernel_of_a_layer_built_for_an_accelerator_is_the_same(kernel_size, rng, monkeypatch):
-    x = rng.normal(size=(2, 512, 2)).astype("float32")
-    built, other = (layers.XDConv1D(2, kernel_size, padding="circular", depth=2) for _ in range(2))
-    expected = built(x)
-    monkeypatch.setattr(devices, "has_accelerator", lambda: True)
-    other.build(x.shape)
-    other.set_weights(built.get_weights())
-    assert other._kernel_axes[0].plan == other.plans[0] != built._kernel_axes[0].plan
-    np.testing.assert_allclose(other(x), expected, atol=1e-5)

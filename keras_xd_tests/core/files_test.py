@@ -2,7 +2,6 @@
 
 import errno
 import os
-import pathlib
 import re
 import socket
 import subprocess
@@ -64,18 +63,6 @@ def test_leftovers_of_killed_processes_are_removed(tmp_path):
     assert set(os.listdir(tmp_path)) == {"file", *kept}
 
 
-def test_leftovers_may_be_folders(tmp_path):
-    process = subprocess.Popen(["true"])
-    process.wait()
-    own = pathlib.Path(files.unfinished_name(str(tmp_path / "folder")))
-    left = own.with_name(own.name.replace(f"-{os.getpid()}.", f"-{process.pid}."))
-    for folder in (own, left):
-        (folder / "inner").mkdir(parents=True)
-        (folder / "inner" / "part").write_text("half")
-    files.remove_leftovers(str(tmp_path / "folder"))
-    assert [path.name for path in tmp_path.iterdir()] == [own.name]
-
-
 def test_errors_of_full_disks_are_known():
     error = ValueError("cannot be saved")
     error.__cause__ = OSError(errno.EDQUOT, "quota")
@@ -116,12 +103,3 @@ def test_the_target_of_a_link_is_replaced_with_its_mode(tmp_path):
     files.write(link, b"second", overwrite=True)
     assert link.is_symlink() and path.read_bytes() == b"second"
     assert path.stat().st_mode & 0o777 == 0o640
-
-
-def test_a_file_that_may_not_be_written_stays(tmp_path, monkeypatch):
-    path = tmp_path / "file"
-    files.write(path, b"first")
-    monkeypatch.setattr(os, "access", lambda *arguments: False)
-    with pytest.raises(PermissionError):
-        files.write(path, b"second", overwrite=True)
-    assert path.read_bytes() == b"first" and os.listdir(tmp_path) == ["file"]

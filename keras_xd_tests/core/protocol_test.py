@@ -42,15 +42,6 @@ def test_unbuilt_layers_are_refused_by_name(name):
     assert Gate.architecture_variables.__doc__ == "The gate."
 
 
-def test_values_of_a_class_stay_what_they_are():
-    class Fixed(Gate):
-        architecture_variables = ()
-
-    layer = Fixed()
-    layer.build((None, 3))
-    assert layer.architecture_variables == ()
-
-
 @pytest.mark.parametrize(
     "function", [keras_xd.architecture_variables, keras_xd.model_variables, keras_xd.describe]
 )

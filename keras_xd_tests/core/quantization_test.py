@@ -6,7 +6,6 @@ import warnings
 import keras
 import numpy as np
 import pytest
-from keras import layers
 
 import keras_xd
 
@@ -33,10 +32,6 @@ MODELS = {
         keras.Input((24, 8)),
         keras_xd.layers.XDConv1D(8, 3, padding="same", name="layer"),
         form="low_rank",
-    ),
-    "separable": lambda: finalized(
-        keras.Input((12, 10, 8)),
-        keras_xd.layers.XDSeparableConv2D(8, 3, padding="same", name="layer"),
     ),
     "spectral": lambda: keras.Sequential(
         [keras.Input((16, 9, 4)), keras_xd.layers.SpectralConv2D(6, (3, 4), name="layer")]
@@ -101,16 +96,6 @@ def test_weights_become_integers_and_stay_so_in_files(name, tmp_path, rng):
     assert [w.dtype for w in loaded.weights] == [w.dtype for w in model.weights]
 
 
-def test_weights_files_of_quantized_models(tmp_path, rng):
-    model, again = copy_of("long"), copy_of("long")
-    for each in (model, again):
-        quantize(each, "int8")
-    model.save_weights(tmp_path / "m.weights.h5")
-    again.load_weights(tmp_path / "m.weights.h5")
-    inputs = rng.normal(size=(4, *model.input_shape[1:])).astype("float32")
-    np.testing.assert_array_equal(again(inputs), model(inputs))
-
-
 def kernels(model):
     """Return the weights that `quantize` is for."""
     left = [w for w in model.weights if not w.name.startswith(("bias", "mask"))]
@@ -146,20 +131,6 @@ def test_quantized_once_and_in_two_modes(rng):
     )
 
 
-def test_a_block_and_its_convolution_are_quantized_together(rng):
-    """`Model.quantize` asks the convolution, a user may ask the block."""
-    inputs = rng.normal(size=(2, 16, 12, 64)).astype("float32")
-    of_model, of_layer = copy_of("block"), copy_of("block")
-    of_layer.set_weights(of_model.get_weights())
-    assert "StaticCCNNBlock" not in quantize(of_model, "int8")
-    block = of_layer.get_layer("layer")
-    block.quantize("int8")
-    assert block.quantization_mode == block.convolution.quantization_mode == "int8"
-    np.testing.assert_allclose(of_layer(inputs), of_model(inputs), atol=1e-6)
-    with pytest.raises(ValueError, match="quantized once. Received: mode='int8' for layer 'layer'"):
-        block.quantize("int8")
-
-
 def test_copies_and_exports_of_quantized_models(tmp_path, rng):
     import tensorflow as tf
 
@@ -172,15 +143,3 @@ def test_copies_and_exports_of_quantized_models(tmp_path, rng):
     model.export(tmp_path / "m", verbose=False)
     served = tf.saved_model.load(tmp_path / "m")
     np.testing.assert_allclose(served.serve(inputs), model(inputs), atol=1e-5)
-
-
-def test_layers_of_keras_are_quantized_beside(rng):
-    model = finalized(
-        keras.Input((16, 3)),
-        keras_xd.layers.XDConv1D(4, 3, name="layer"),
-        layers.Flatten(),
-        layers.Dense(3, name="dense"),
-    )
-    assert quantize(model, "int8") == ["InputLayer", "Flatten"]
-    modes = [model.get_layer(name).quantization_mode for name in ("layer", "dense")]
-    assert modes == ["int8", "int8"]

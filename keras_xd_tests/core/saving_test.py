@@ -14,7 +14,7 @@ import pytest
 from keras_xd.core.saving import write_weights
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.training.search_model import SearchModel
-from keras_xd_tests.training.gated_dense import classification_data, gated_model
+from keras_xd_tests.training.gated_dense import gated_model
 
 
 def search_model():
@@ -109,29 +109,6 @@ def test_where_there_is_no_room_it_is_an_error_of_the_system(room, plain, tmp_pa
     assert path.read_bytes() == before and os.listdir(tmp_path) == [path.name]
 
 
-def test_a_save_weights_of_ones_own_writes(tmp_path):
-    class Noting(keras.Sequential):
-        def save_weights(self, filepath, overwrite=True):
-            super().save_weights(filepath, overwrite=overwrite)
-            raise KeyboardInterrupt
-
-    model = Noting([keras.Input((2,)), keras.layers.Dense(1)])
-    with pytest.raises(KeyboardInterrupt):
-        write_weights(model, tmp_path / "m.weights.h5")
-    assert not os.listdir(tmp_path)
-
-
-def test_without_overwrite_keras_asks(tmp_path, monkeypatch):
-    search, asked = search_model(), []
-    monkeypatch.setattr("builtins.input", lambda text: asked.append(text) or "n")
-    for name, save in (("s.keras", search.save), ("s.weights.h5", search.save_weights)):
-        save(tmp_path / name, overwrite=False)
-        before = (tmp_path / name).read_bytes()
-        save(tmp_path / name, overwrite=False)
-        assert (tmp_path / name).read_bytes() == before
-    assert len(asked) == 2
-
-
 def test_other_forms_are_those_of_keras(tmp_path):
     search = search_model()
     search.save(tmp_path / "folder", zipped=False)
@@ -144,11 +121,3 @@ def test_other_forms_are_those_of_keras(tmp_path):
         with pytest.raises(ValueError, match=r"\.weights\.h5|extension"):
             save(tmp_path / name)
     assert not list(tmp_path.glob("*unfinished*"))
-
-
-def test_training_goes_on_from_the_file(tmp_path):
-    search = search_model()
-    search.fit(*classification_data(), verbose=0)
-    search.save(tmp_path / "s.keras")
-    loaded = keras.saving.load_model(tmp_path / "s.keras")
-    assert int(loaded.search_optimizer.epochs) == 1

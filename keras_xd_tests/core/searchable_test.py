@@ -10,7 +10,6 @@ from keras_xd import visualization
 from keras_xd.core import searchable
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.layers.xd.conv import XDConv1D, XDConv2D
-from keras_xd.training import optimizers
 from keras_xd.training.search_model import SearchModel
 from keras_xd.visualization.operators import operator_matrix
 from keras_xd_tests.training.gated_dense import GatedDense, classification_data, gated_model
@@ -68,38 +67,12 @@ def test_walk_ends_in_cycles():
     assert [type(x) for x in searchable.flatten_layers(Cyclic())][1:] == [GatedDense]
 
 
-@pytest.mark.parametrize("wrapper", [layers.TimeDistributed, layers.Bidirectional])
-def test_walk_reaches_into_wrappers(wrapper):
-    inner = layers.LSTM(2) if wrapper is layers.Bidirectional else GatedDense(2)
-    model = keras.Sequential([keras.Input((3, 4)), wrapper(inner)])
-    types = {type(layer) for layer in searchable.flatten_layers(model)}
-    assert types == {keras.Sequential, wrapper, type(inner)} | (
-        {layers.LSTMCell} if wrapper is layers.Bidirectional else set()
-    )
-
-
 def test_paths_are_those_of_nested_models():
     paths = [path for path, _ in searchable.named_layers(nested_model())]
     inside = [path for path in paths if path.startswith("block/input")]
     assert paths == ["", "x", "block", *inside, "block/gate", "gate"]
     sequential = keras.Sequential([keras.Input((4,)), nested_model()])
     assert "nested/block/gate" in dict(searchable.named_layers(sequential))
-
-
-def test_paths_of_a_search_model_are_those_of_its_model():
-    model = nested_model()
-    assert [p for p, _ in searchable.named_layers(SearchModel(model)) if p] == [
-        p for p, _ in searchable.named_layers(model) if p
-    ]
-
-
-def test_equal_paths_are_numbered():
-    class Pair(layers.Layer):
-        def __init__(self):
-            super().__init__()
-            self.pair = [GatedDense(2, name="same"), GatedDense(2, name="same")]
-
-    assert [p for p, _ in searchable.named_layers(Pair())] == ["", "same", "same:1"]
 
 
 def test_variables_are_divided_into_two_groups():
@@ -186,22 +159,6 @@ def test_frozen_architecture_stays_in_a_compiled_model(optimizer):
     assert not np.array_equal(model.layers[0].kernel.numpy(), kernel)
 
 
-def test_frozen_architecture_asks_for_a_new_optimizer():
-    x, y = classification_data()
-    loss = "sparse_categorical_crossentropy"
-    plain, search = gated_model(), SearchModel(gated_model())
-    plain.compile(optimizers.architecture_optimizer(plain, "sgd", "sgd"), loss)
-    search.compile("sgd", "sgd", loss)
-    for model in (plain, search):
-        model.fit(x, y, verbose=0)
-        searchable.freeze_architecture(model)
-        (gates,) = searchable.architecture_variables(model)
-        before = gates.numpy()
-        with pytest.raises(ValueError, match="[Cc]ompile the model again"):
-            model.fit(x, y, verbose=0)
-        np.testing.assert_array_equal(gates.numpy(), before)
-
-
 def test_frozen_architecture_is_saved(tmp_path):
     x, y = classification_data()
     model = searchable.freeze_architecture(gated_model())
@@ -217,32 +174,6 @@ def test_frozen_architecture_is_saved(tmp_path):
     free.save(tmp_path / "free.keras")
     loaded = keras.models.load_model(tmp_path / "free.keras")
     assert all(v.trainable for v in searchable.architecture_variables(loaded))
-
-
-def test_frozen_search_model_is_saved(tmp_path):
-    x, y = classification_data()
-    search = searchable.freeze_architecture(SearchModel(gated_model()))
-    search.compile("adam", "sgd", "sparse_categorical_crossentropy", run_eagerly=True)
-    search.fit(x, y, verbose=0)
-    search.save(tmp_path / "search.keras")
-    loaded = keras.models.load_model(tmp_path / "search.keras")
-    assert not any(v.trainable for v in searchable.architecture_variables(loaded))
-    assert loaded.fit(x, y, verbose=0).history == search.fit(x, y, verbose=0).history
-
-
-def test_frozen_architecture_of_nested_and_search_models():
-    model = nested_model()
-    count = len(model.trainable_variables)
-    search = SearchModel(model)
-    assert searchable.freeze_architecture(search) is search
-    assert len(model.trainable_variables) == count - 2
-    assert not any(v.trainable for v in searchable.architecture_variables(model))
-
-
-def test_nothing_to_freeze():
-    model = keras.Sequential([keras.Input((2,)), layers.Dense(1)])
-    with pytest.raises(ValueError, match="searchable layers has an architecture.*Received"):
-        searchable.freeze_architecture(model)
 
 
 DRAWN = 15  # embeddings, kernels and recurrent kernels of the model below
@@ -292,35 +223,6 @@ def test_reset_weights_of_every_kind_of_layer(rng):
     assert seen == DRAWN and len(architecture) == 3
 
 
-def test_reset_weights_is_reproducible():
-    model = network()
-    first = values(searchable.reset_weights(model, seed=3))
-    other = values(searchable.reset_weights(model, seed=4))
-    again = values(searchable.reset_weights(model, seed=3))
-    differing = [path for path in first if not np.array_equal(first[path], other[path])]
-    assert len(differing) == DRAWN
-    for path in first:
-        np.testing.assert_array_equal(first[path], again[path], path)
-
-
-def test_reset_weights_without_a_seed_follows_that_of_keras():
-    model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
-    drawn = [searchable.reset_weights(model).layers[0].kernel.numpy() for _ in range(2)]
-    assert not np.array_equal(*drawn)
-    keras.utils.set_random_seed(1)
-    drawn = searchable.reset_weights(model).layers[0].kernel.numpy()
-    keras.utils.set_random_seed(1)
-    again = searchable.reset_weights(model).layers[0].kernel.numpy()
-    np.testing.assert_array_equal(again, drawn)
-
-
-def test_equal_layers_get_different_weights():
-    model = keras.Sequential([keras.Input((4,)), layers.Dense(4), layers.Dense(4)])
-    searchable.reset_weights(model, seed=0)
-    first, second = (layer.kernel.numpy() for layer in model.layers)
-    assert not np.array_equal(first, second)
-
-
 def test_reset_weights_keeps_what_was_not_trained(rng):
     normalization = layers.Normalization()
     normalization.adapt(rng.normal(4.0, size=(20, 4)))
@@ -332,25 +234,6 @@ def test_reset_weights_keeps_what_was_not_trained(rng):
     same = [np.array_equal(a, b) for a, b in zip(before, after, strict=True)]
     names = [weight.path.split("/")[-2] for weight in model.weights]
     assert [n for n, s in zip(names, same, strict=True) if not s] == [model.layers[-1].name]
-
-
-def test_reset_weights_of_a_frozen_architecture():
-    search = SearchModel(searchable.freeze_architecture(nested_model()))
-    for variable in search.model.weights:
-        variable.assign(variable + 7.0)
-    searchable.reset_weights(search)
-    for variable in search.model.weights:
-        assert (np.max(variable.numpy()) > 5) == ("gates" in variable.path)
-
-
-def test_reset_weights_in_subclassed_models_and_holders():
-    holder = Holder()
-    holder(np.ones((2, 3, 4)))
-    before = {id(v): v.numpy() for v in holder.weights}
-    searchable.reset_weights(holder)
-    for variable in holder.weights:
-        same = np.array_equal(variable.numpy(), before[id(variable)])
-        assert same == (not variable.path.endswith("kernel")), variable.path
 
 
 def test_reset_weights_changes_all_or_nothing():
@@ -377,17 +260,3 @@ def test_reset_weights_refuses_finalized_layers():
     layer.build((None, 6, 6, 1))
     with pytest.raises(ValueError, match="finalized layer.*'xd'"):
         searchable.reset_weights(keras.Sequential([keras.Input((6, 6, 1)), layer.finalize()]))
-
-
-def test_reset_repeats_initializers_that_no_configuration_shows():
-    class Hidden(keras.layers.Layer):
-        def build(self, input_shape):
-            self.kernel = self.add_weight(name="kernel", shape=(input_shape[-1], 3))
-
-        def call(self, inputs):
-            return inputs @ self.kernel
-
-    model = keras.Sequential([keras.Input((4,)), Hidden()])
-    values = [searchable.reset_weights(model, seed).get_weights()[0] for seed in (1, 1, 2)]
-    np.testing.assert_array_equal(values[0], values[1])
-    assert np.all(values[0] != values[2])

@@ -48,12 +48,3 @@ def test_random_shares_are_even_and_bounded(rng):
     drawn = np.array([layer.random_architecture(rng)[0] for _ in range(400)])
     assert 0.4 < np.mean(drawn[:, 0] > drawn[:, 1]) < 0.6
     assert drawn.min() >= np.log(SMALLEST_SHARE)
-
-
-def test_names_are_asked_of_the_subclass():
-    class Unnamed(Two):
-        operation_names = CandidateShares.operation_names
-
-    layer = Unnamed()
-    with pytest.raises(TypeError, match="Unnamed must implement `operation_names`"):
-        _ = layer.operation_names

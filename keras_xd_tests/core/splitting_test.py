@@ -16,13 +16,3 @@ def test_parts_are_those_of_numpy(sizes, axis, rng):
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(keras.ops.convert_to_numpy(one), other)
         assert keras.backend.standardize_dtype(one.dtype) == "float32"
-
-
-@pytest.mark.tensorflow("reads operations of a graph")
-def test_it_is_one_operation():
-    import tensorflow as tf
-
-    function = tf.function(lambda x: splitting.split(x, (1, 2, 3), 0), autograph=False)
-    graph = function.get_concrete_function(tf.TensorSpec((6, None))).graph
-    kinds = {operation.type for operation in graph.get_operations()}
-    assert kinds == {"Placeholder", "Const", "SplitV", "Identity"}

@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_xd.core import tracing
-from keras_xd.layers import StructuredDense, StructuredEinsumDense, XDConv1D
+from keras_xd.layers import XDConv1D
 
 
 def scaled_sum(factor, x, weights):
@@ -73,46 +73,6 @@ def test_what_xla_compiles_has_no_calls():
     assert "Transpose" in types and not any("PartitionedCall" in kind for kind in types)
 
 
-@pytest.mark.tensorflow("traces with tf.function")
-@pytest.mark.parametrize("jit", [False, True])
-def test_whether_traced_functions_are_called(jit):
-    found = []
-    assert tracing.calls_traced_functions()
-    tf.function(lambda: found.append(tracing.calls_traced_functions()), jit_compile=jit)()
-    assert found == [not jit]
-
-
-def test_many_shapes_are_no_reason_for_a_warning(caplog):
-    part = tracing.traced_once(lambda x: (2 * x, [ops.sum(x)]))
-    for number in range(1, 9):
-        part(ops.ones((number,)))
-    assert not caplog.records
-
-
-@pytest.mark.tensorflow("traces with tf.function")
-@pytest.mark.parametrize("jit", [False, True])
-def test_a_model_trains_through_it(jit):
-    class Scaled(keras.layers.Layer):
-        def build(self, shape):
-            self.w = self.add_weight(shape=(shape[-1],), initializer="ones", name="w")
-
-        def call(self, inputs):
-            weights = {"w": ops.convert_to_tensor(self.w)}
-            return tracing.traced_part(scaled_product, 2.0)(inputs, weights)[0]
-
-    model = keras.Sequential([keras.Input((3,)), Scaled()])
-    model.compile("sgd", "mse", jit_compile=jit)
-    x = np.eye(3, dtype="float32")
-    model.fit(x, np.zeros((3, 3)), epochs=1, verbose=0, batch_size=3)
-    # The slope of mean((2 w x)²) at 1 is 8 / 9.
-    found = keras.ops.convert_to_numpy(model.layers[0].w)
-    np.testing.assert_allclose(found, 1 - 0.01 * 8 / 9, rtol=1e-6)
-
-
-def scaled_product(factor, x, weights):
-    return factor * x * weights["w"], []
-
-
 @pytest.mark.parametrize("finalized", [False, True])
 def test_where_shapes_alone_are_asked_for_operations_give_zeros(finalized):
     layer = XDConv1D(3, 3, padding="same", dtype="mixed_bfloat16")
@@ -128,30 +88,6 @@ def test_where_shapes_alone_are_asked_for_operations_give_zeros(finalized):
     assert np.any(keras.ops.convert_to_numpy(ops.cast(outputs, "float32")))
     assert not np.any(keras.ops.convert_to_numpy(ops.cast(zeros, "float32")))
     np.testing.assert_array_equal(*(ops.cast(y, "float32") for y in (layer(x), outputs)))
-
-
-@pytest.mark.parametrize(
-    ("layer", "batch_first"),
-    [
-        (StructuredDense(3, "dense"), True),
-        (StructuredEinsumDense("abc,cd->abd", (None, 3), "dense"), True),
-        (StructuredEinsumDense("abc,cd->bad", (None, 3), "dense"), False),
-    ],
-)
-def test_so_do_structured_layers_of_known_sizes(layer, batch_first):
-    """Where the batch comes first."""
-    x = ops.ones((2, 5, 4))
-    outputs = layer(x)
-    assert np.any(keras.ops.convert_to_numpy(outputs))
-    with tracing.shapes_alone():
-        found = layer(x)
-    assert found.shape == outputs.shape and found.dtype == outputs.dtype
-    assert np.any(keras.ops.convert_to_numpy(found)) != batch_first
-    some = type(layer).from_config(layer.get_config())
-    some.build((None, None, 4))
-    with tracing.shapes_alone():
-        symbolic = keras.layers.Lambda(some.call)(keras.Input((None, 4)))
-    assert symbolic.shape[-1] == outputs.shape[-1]
 
 
 def test_what_is_compiled_once_has_the_values_of_the_variables():

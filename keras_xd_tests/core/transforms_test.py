@@ -81,33 +81,3 @@ def test_the_lowest_frequencies_and_back(size, known, rng):
         (a, b), (c, d) = keras.tree.map_structure(np.array, found)
         np.testing.assert_allclose(a + 1j * b, kept, atol=1e-5)
         np.testing.assert_allclose(c + 1j * d, np.fft.ifft(spectrum), atol=1e-5)
-
-
-@pytest.mark.tensorflow("traces with tf.function")
-def test_a_length_that_is_traced(rng):
-    spectrum = pair(np.fft.rfft(rng.normal(size=(2, 9)))[:, :3])
-    for length in (6, 9, 12):
-        traced = tf.function(
-            lambda a, b, n: transforms.irfft((a, b), n),
-            input_signature=[tf.TensorSpec((None, 3))] * 2 + [tf.TensorSpec((), "int32")],
-        )
-        with transforms.as_matrix_products():
-            found = traced(*spectrum, length)
-        expected = np.fft.irfft(spectrum[0] + 1j * spectrum[1], length)
-        np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_only_where_it_is_asked_for():
-    with transforms.as_matrix_products():
-        with transforms.as_matrix_products(False):
-            assert transforms.are_matrix_products()
-    with transforms.as_matrix_products(False):
-        assert not transforms.are_matrix_products()
-
-
-@pytest.mark.parametrize("length", [4, 5, 9])
-def test_an_empty_batch_is_filled_up_too(length):
-    spectrum = pair(np.zeros((0, 2, 3), complex))
-    assert transforms.irfft(spectrum, length).shape == (0, 2, length)
-    real, imaginary = transforms.rfft(np.zeros((0, 4), "float32"), fft_length=length)
-    assert real.shape == imaginary.shape == (0, length // 2 + 1)

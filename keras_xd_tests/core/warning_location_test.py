@@ -5,7 +5,6 @@ import warnings
 import keras
 
 import keras_xd
-from keras_xd.core import warning_location
 
 
 def test_a_warning_names_the_line_of_the_user():
@@ -15,7 +14,3 @@ def test_a_warning_names_the_line_of_the_user():
             warnings.simplefilter("always")
             call(model)
         assert [warning.filename for warning in caught] == [__file__]
-
-
-def test_outside_of_the_package_it_is_the_calling_line():
-    assert warning_location.stacklevel() == 1

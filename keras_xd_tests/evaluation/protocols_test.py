@@ -5,7 +5,6 @@ result can be computed by hand; one test trains for real.
 """
 
 import contextlib
-import errno
 import json
 import statistics
 import time
@@ -109,41 +108,6 @@ def test_each_protocol_measures_its_architecture_with_its_weights():
     assert bench.calls.count("search") == 2 and other.calls == ["fit", "evaluate"] * 2
 
 
-def test_results_are_reproducible_and_seeds_do_not_depend_on_others():
-    first, second = Bench().run(seeds=[0, 1]), Bench().run(seeds=[1])
-    for protocol in first.protocols:
-        for metric in first.metrics:
-            alone = second.values(protocol, metric)
-            assert alone == {1: first.values(protocol, metric)[1]}
-
-
-def test_weights_are_initialised_again():
-    """Also where `build` returns a trained model."""
-    bench = Bench()
-
-    def trained():
-        model = bench.build()
-        model.layers[0].kernel.assign(np.full((4, 3), 7.0))
-        return model
-
-    bench.task = Task(trained, bench.fit, bench.evaluate)
-    result = bench.run(seeds=1)
-    assert result.values("supernet", "kernel") == {0: 7.0}
-    assert result.values("offline", "kernel")[0] != 7.0
-
-
-def test_what_fit_returns_is_evaluated():
-    bench = Bench()
-
-    def fit(model):
-        discrete = bench.build()
-        discrete.layers[0].bias.assign([1.0, 2.0, 3.0])
-        return discrete
-
-    bench.task = Task(bench.build, fit, bench.evaluate)
-    assert bench.run(seeds=1).values("offline", "bias") == {0: 6.0}
-
-
 def test_trained_operations_are_finalized(rng):
     """The real thing: found by a `SearchModel`, retrained by Keras, finalized and measured."""
     x = rng.normal(size=(4, 6, 1)).astype("float32")
@@ -217,15 +181,6 @@ def test_statistics_and_table():
 DATA = [0.7, 0.75, 0.68]
 
 
-def test_numbers_that_are_not_finite_stay_visible():
-    runs = [Run("offline", seed, {"loss": value}, 1.0) for seed, value in enumerate([1.0, np.nan])]
-    result = Evaluation(tuple(runs))
-    assert np.isnan(result.mean("offline", "loss")) and "nan ± nan" in str(result)
-    found = json.loads(json.dumps(result.to_dict(), allow_nan=False))
-    assert found["runs"][1]["values"] == {"loss": None}
-    assert found["summary"]["offline"]["loss"]["mean"] is None
-
-
 def test_a_failed_run_leaves_the_others():
     bench = Bench()
     fits = []
@@ -249,14 +204,6 @@ def test_a_failed_search_leaves_the_controls():
     assert len(texts) == 2 and "the search of this seed failed" in texts[1]
     assert list(result.values("random", "gate")) == [0, 1]
     assert list(result.values("supernet", "gate")) == [1]
-
-
-@pytest.mark.filterwarnings("ignore:.*failed and is left out:RuntimeWarning")
-def test_if_all_fail_the_first_error_is_raised():
-    bench = Bench()
-    bench.fail = lambda what, count: True
-    with pytest.raises(RuntimeError, match="out\nof memory"):
-        bench.run()
 
 
 @pytest.mark.filterwarnings("ignore:.*failed and is left out:RuntimeWarning")
@@ -288,43 +235,6 @@ def test_an_interrupted_evaluation_goes_on(tmp_path, capsys):
     once_more = Bench()
     assert once_more.run(path=tmp_path / "runs").to_dict() == result.to_dict()
     assert once_more.calls == []
-
-
-def test_a_full_disk_ends_an_evaluation_which_goes_on_with_room(tmp_path):
-    expected, bench = Bench().run(), Bench()
-    bench.error = OSError(errno.ENOSPC, "No space left on device")
-    bench.fail = lambda what, count: count == 7  # the second search
-    with recorded() as texts, pytest.raises(OSError, match="No space left"):
-        bench.run(path=tmp_path / "runs")
-    assert texts == [] and bench.calls[-1] == "search"
-    again = Bench()
-    result = again.run(path=tmp_path / "runs")
-    assert again.calls == ["search", "evaluate"] + ["fit", "evaluate"] * 2
-    assert not result.failures
-    for metric in expected.metrics:
-        assert result.values("offline", metric) == expected.values("offline", metric)
-
-
-def test_more_seeds_tasks_and_controls_are_added(tmp_path):
-    bench, other = Bench(), Bench(outputs=5)
-    bench.run(path=tmp_path, seeds=[0], controls=())
-    bench.calls.clear()
-    result = bench.run(path=tmp_path, seeds=[0, 4], transfer={"other": other.task})
-    assert bench.calls == ["fit", "evaluate", "search", "evaluate"] + ["fit", "evaluate"] * 2
-    assert result.values("transfer to other", "gate") == {0: found_gate(0), 4: found_gate(4)}
-
-
-def test_a_search_is_not_repeated_because_its_evaluation_failed(tmp_path):
-    bench = Bench()
-    bench.fail = lambda what, count: count == 2
-    with recorded() as texts:
-        bench.run(path=tmp_path, seeds=1)
-    assert len(texts) == 1 and texts[0].startswith("supernet, seed 0 failed")
-    again = Bench()
-    result = again.run(path=tmp_path, seeds=1)
-    assert again.calls == ["evaluate"]
-    assert result.values("supernet", "gate") == {0: found_gate(0)}
-    assert result.values("supernet", "bias") == {0: 30.0}
 
 
 def test_folders_of_something_else_are_left_alone(tmp_path):
@@ -381,11 +291,6 @@ def test_tasks_that_cannot_take_the_architecture_are_refused_at_once(tmp_path):
     with pytest.raises(ValueError, match=r"for task 'wide'.*gates \(4,\) in the file"):
         bench.run(transfer={"wide": other}, path=tmp_path / "runs")
     assert bench.calls == [] and not (tmp_path / "runs").exists()
-
-
-def test_search_must_be_a_function():
-    with pytest.raises(ValueError, match="`search` must be a function"):
-        evaluate_search(Bench().task, "joint")
 
 
 def hold_a_seed(path, ready, go):

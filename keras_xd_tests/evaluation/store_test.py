@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from keras_xd.evaluation.store import MemoryStore, Store, check_name
+from keras_xd.evaluation.store import MemoryStore, Store
 
 SETTINGS = {"finalize": True, "settings": {"epochs": 3, "rates": (0.1, 0.2)}}
 RECORD = {"values": {"loss": float("inf")}, "seconds": 1.5, "model": {"layers": [], "shape": (1,)}}
@@ -64,21 +64,6 @@ def test_a_search_is_finished_with_its_last_file(tmp_path):
     assert memory.architecture(1) == b"found"
 
 
-def test_other_settings_are_refused(tmp_path):
-    opened(tmp_path / "runs")
-    with pytest.raises(ValueError, match="other settings. Received.*'epochs': 3.*'epochs': 4"):
-        Store(tmp_path / "runs", {"finalize": True, "settings": {"epochs": 4}})
-
-
-def test_settings_noted_by_another_process_meanwhile(tmp_path):
-    store = Store(tmp_path / "runs", SETTINGS)
-    other = Store(tmp_path / "runs", {"finalize": False})
-    store.open()
-    store.open()
-    with pytest.raises(ValueError, match="other settings"):
-        other.open()
-
-
 def test_foreign_folders_are_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(ValueError, match="new or empty folder.*something else"):
@@ -122,13 +107,6 @@ def test_settings_must_be_json(tmp_path):
     opened(tmp_path / "runs")
     saved = json.loads((tmp_path / "runs" / "evaluation.json").read_text())
     assert saved["settings"]["settings"] == {"epochs": 3, "rates": [0.1, 0.2]}
-
-
-@pytest.mark.parametrize("name", ["", "a b", "../a", "a/b", ".hidden", 3, "ä"])
-def test_names_that_are_no_part_of_a_file(name):
-    with pytest.raises(ValueError, match="name of a task must be of letters"):
-        check_name(name)
-    assert check_name("CIFAR-100_v1.5") == "CIFAR-100_v1.5"
 
 
 @pytest.mark.parametrize(

@@ -66,14 +66,6 @@ def test_history_has_the_distance_at_the_end_of_each_epoch(options):
     assert history[NAME][0] == 0.0 and history[NAME][2] > history[NAME][1] > 0.0
 
 
-def test_progress_bar_and_csv_show_it(tmp_path, capsys):
-    search = search_model()
-    log = keras.callbacks.CSVLogger(tmp_path / "log.csv")
-    search.fit(*classification_data(), callbacks=[log], verbose=2)
-    assert f"{NAME}: " in capsys.readouterr().out
-    assert NAME in (tmp_path / "log.csv").read_text().splitlines()[0].split(",")
-
-
 @pytest.fixture(scope="module")
 def whole():
     """The distances of one uninterrupted run."""
@@ -98,17 +90,6 @@ def test_resumed_training_measures_from_the_first_start(name, whole, tmp_path):
     loaded.compile("sgd", "sgd", "sparse_categorical_crossentropy", run_eagerly=True)
     again = loaded.fit(x, y, **FIT).history[NAME]
     assert again == pytest.approx([by_hand(loaded, start)], rel=1e-6)
-
-
-def test_a_file_without_a_start_begins_at_loading(tmp_path):
-    search, x_and_y = search_model(), classification_data()
-    architecture_variables(search)[0].assign(np.full(4, 2.0))
-    search.save_weights(tmp_path / "search.weights.h5")
-    loaded = search_model()
-    loaded.fit(*x_and_y, **FIT)
-    loaded.load_weights(tmp_path / "search.weights.h5")
-    history = loaded.fit(*x_and_y, **FIT).history[NAME]
-    assert history == pytest.approx([by_hand(loaded, np.full(4, 2.0))], rel=1e-6)
 
 
 def test_nothing_is_told_of_a_frozen_architecture():

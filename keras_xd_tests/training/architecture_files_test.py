@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd import layers, resize
+from keras_xd import layers
 from keras_xd.core.searchable import architecture_variables, model_variables
 from keras_xd.training.architecture_files import load_architecture, save_architecture
 from keras_xd.training.random_architecture import randomize_architecture
@@ -96,31 +96,6 @@ def test_an_architecture_moves_to_other_channels_and_classes(space, tmp_path):
         np.testing.assert_array_equal(old, new)
     for old, new in zip(weights, values_of(model_variables(model)), strict=True):
         np.testing.assert_array_equal(old, new)
-
-
-def test_with_the_same_weights_the_loaded_model_computes_the_same(tmp_path, rng):
-    found, model = (convolutional(xd(depth=2, channel_gates=True)) for _ in range(2))
-    randomize_architecture(found, 1)
-    save_architecture(found, tmp_path / "found.npz")
-    load_architecture(model, tmp_path / "found.npz")
-    for old, new in zip(model_variables(found), model_variables(model), strict=True):
-        new.assign(old)
-    x = rng.normal(size=(2, 6, 1)).astype("float32")
-    np.testing.assert_array_equal(found(x), model(x))
-
-
-def test_file_is_a_plain_archive_with_the_values(tmp_path):
-    operation = layers.KOperation(warm_start="random_unitary", depth=1, seed=1)
-    model = convolutional(*shared_pair(operation))
-    for name in ("a.npz", "b.npz"):
-        save_architecture(model, tmp_path / name)
-    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
-    with np.load(tmp_path / "a.npz", allow_pickle=False) as archive:
-        header = json.loads(archive["header"].tobytes())
-        assert [layer["path"] for layer in header["layers"]] == ["one", "two"]
-        assert sorted(archive.files) == ["array_0", "array_1", "array_2", "header"]
-        for index, variable in enumerate(operation.variables):
-            np.testing.assert_array_equal(archive[f"array_{index}"], variable.numpy())
 
 
 def test_nothing_is_overwritten_unasked(tmp_path):
@@ -212,22 +187,6 @@ def test_what_does_not_fit_is_refused(saved, target, message, tmp_path):
     unchanged(randomize_architecture(convolutional(*target), 2), message, tmp_path / "found.npz")
 
 
-def test_other_sizes_are_refused_and_resize_is_named_and_works(tmp_path, rng):
-    found = randomize_architecture(convolutional(xd(), size=6), 1)
-    save_architecture(found, tmp_path / "found.npz")
-    unchanged(
-        convolutional(xd(), size=9),
-        r"`keras_xd.resize` can take to others.*'conv' has radices \[\[6, 2, 3\]\] in the file and "
-        r"\[\[9, 3, 3\]\] .*\(inputs \(None, 6, 1\) in the file, \(None, 9, 1\) in the model\)",
-        tmp_path / "found.npz",
-    )
-    model = load_architecture(convolutional(xd(), size=6, classes=5), tmp_path / "found.npz")
-    large = resize(model, (9, 1))
-    assert large(rng.normal(size=(2, 9, 1))).shape == (2, 5)
-    for old, new in zip(*map(values_of, map(architecture_variables, (found, large))), strict=True):
-        np.testing.assert_array_equal(old, new)
-
-
 def test_what_is_shared_takes_one_architecture(tmp_path):
     apart = randomize_architecture(convolutional(*shared_pair()), 1)
     save_architecture(apart, tmp_path / "apart.npz")
@@ -244,17 +203,6 @@ def test_what_is_shared_takes_one_architecture(tmp_path):
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one, values_of(architecture_variables(together)))
     load_architecture(together, tmp_path / "together.npz")
-
-
-def test_half_precision_weights(tmp_path):
-    gates = GatedDense(3, dtype="bfloat16", name="gates")
-    model = keras.Sequential([keras.Input((4,)), gates])
-    randomize_architecture(model, 1)
-    save_architecture(model, tmp_path / "found.npz")
-    expected = values_of([gates.gates])[0].astype("float32")
-    gates.gates.assign(keras.ops.zeros(gates.gates.shape))
-    load_architecture(model, tmp_path / "found.npz")
-    np.testing.assert_array_equal(values_of([gates.gates])[0].astype("float32"), expected)
 
 
 def archive(header=None, **arrays):

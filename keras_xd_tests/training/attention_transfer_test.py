@@ -110,41 +110,6 @@ def test_loss_by_numpy(form, rng):
     assert not np.any(tape.gradient(loss, value))
 
 
-@pytest.mark.parametrize("mode", ["joint", "first_order", "second_order"])
-def test_both_levels_equal_those_of_a_twin_with_features_as_outputs(mode):
-    """The twin is told the teacher's attention as a second target."""
-    x, y = data()
-    search = guided(mode, run_eagerly=True)
-    own = search.guide.transfer.teacher
-    features = keras.Model(own.inputs, own.get_layer("count").output).predict(x, verbose=0)
-    maps = attention_reference(features).astype("float32")
-    own.get_layer("count").calls, own.get_layer("count").modes = 0, ()
-
-    def transfer(target, features):
-        squares = ops.reshape(ops.sum(ops.square(features), axis=-1), (-1, 12))
-        norm = ops.sqrt(ops.sum(ops.square(squares), axis=-1, keepdims=True))
-        return 30 * ops.mean(ops.square(squares / norm - target), axis=-1)
-
-    keras.utils.set_random_seed(2)
-    twin = SearchModel(student("both"))
-    optimizers = keras.optimizers.SGD(0.1, momentum=0.9), keras.optimizers.SGD(0.5)
-    twin.compile(*optimizers, ["mse", transfer], mode=mode, run_eagerly=True)
-    options = {**FIT, "epochs": 1 if mode == "joint" else 2}
-    if mode != "joint":
-        options["architecture_validation_split"] = 0.5
-    ours = search.fit(x, y, **options).history
-    theirs = twin.fit(x, (y, maps), **options).history
-    for name in ("loss", "architecture_loss"):
-        if name in theirs:
-            np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-5)
-    for one, other in zip(search.model.variables, twin.model.variables, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
-    # Two steps in "joint", else two of two batches each, which are passed once each.
-    assert own.get_layer("count").calls == (2 if mode == "joint" else 4) and not any(
-        own.get_layer("count").modes
-    )
-
-
 def test_the_teacher_is_no_part_of_the_search(tmp_path):
     x, y = data()
     search = guided("first_order")
@@ -188,27 +153,6 @@ def test_the_teacher_is_no_part_of_the_search(tmp_path):
         for model in (search, loaded)
     ]
     assert again[0] == again[1] and again[0]["attention_transfer"] != history["attention_transfer"]
-
-
-@pytest.mark.parametrize("options", [{"jit_compile": True}, {"steps_per_execution": 2}])
-def test_loss_is_the_sum_of_what_is_reported(options):
-    x, y = data()
-    search = guided(metrics=["mse"], **options)
-    compiled = "jit_compile" in options
-    validation = {} if compiled else {"validation_data": (x, y)}
-    history = search.fit(x, y, **validation, **FIT).history
-    np.testing.assert_allclose(
-        history["loss"][0], history["mse"][0] + history["attention_transfer"][0], rtol=1e-5
-    )
-    if not compiled:
-        assert history["val_loss"] == pytest.approx(history["val_mse"], rel=1e-6)
-
-
-def test_batches_are_forgotten_after_a_step():
-    x, y = data()
-    search = guided("second_order", run_eagerly=True)
-    search.fit(x, y, architecture_validation_split=0.5, **FIT)
-    assert search.guide.known == []
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_xd.training.bilevel_dataset import interleave, is_batched, split
+from keras_xd.training.bilevel_dataset import interleave, split
 
 TRAINING, HELD_OUT = np.arange(10.0), 100 + np.arange(4.0)
 
@@ -108,15 +108,6 @@ def test_shuffling_covers_every_sample_in_a_new_order():
     assert data.ended == ended + 2
 
 
-def test_one_seed_gives_one_order():
-    orders = []
-    for _ in range(2):
-        keras.utils.set_random_seed(5)
-        data = interleave(arrays(TRAINING), Batches(TRAINING, 2), batch_size=2)
-        orders.append([halves(data) for _ in range(2)])
-    assert orders[0] == orders[1]
-
-
 def test_structures_and_types():
     x = {"image": np.arange(24.0).reshape(4, 3, 2), "label": np.arange(4)}
     weights = np.ones(4, "float64")
@@ -150,11 +141,6 @@ def test_split_takes_the_last_samples():
 def test_split_out_of_range(share):
     with pytest.raises(ValueError, match="`validation_split` must.*Received: validation_split="):
         split(arrays(np.arange(4)), share, "validation_split")
-
-
-def test_kinds_of_data():
-    assert is_batched(dataset(TRAINING, 2)) and is_batched(Batches(TRAINING, 2))
-    assert not is_batched(arrays(TRAINING))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_xd.core.searchable import architecture_variables
 from keras_xd.training import bilevel
 from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense, classification_data, gated_model
@@ -90,35 +89,6 @@ def test_steps_by_hand(mode, momentum, decay, float64, rng):
         np.testing.assert_allclose(layer.gates.numpy(), gates, rtol=1e-6)
         np.testing.assert_allclose(layer.kernel.numpy()[:, 0], weights[:3], rtol=1e-6)
         np.testing.assert_allclose(layer.bias.numpy(), weights[3:], rtol=1e-6)
-
-
-def test_other_optimizers_look_ahead_by_plain_descent(float64, rng):
-    search = linear_search("second_order", keras.optimizers.AdamW(0.05, weight_decay=0.2))
-    data = linear_data(rng)
-    layer = search.model.layers[0]
-    for _ in range(2):
-        gates, weights = layer.gates.numpy(), np.append(layer.kernel.numpy(), layer.bias.numpy())
-        _, gradient = second_order(
-            *[tuple(array[start::2] for array in data) for start in (0, 1)],
-            *(gates, weights, 0.0, 0.05, 0.0, 0.2, 0.01),
-        )
-        search.train_on_batch(*data)
-        np.testing.assert_allclose(layer.gates.numpy(), gates - 0.1 * gradient, rtol=1e-6)
-
-
-def test_a_schedule_looks_ahead_by_its_present_rate(float64, rng):
-    schedule = keras.optimizers.schedules.PiecewiseConstantDecay([0], [0.05, 0.02])
-    search = linear_search("second_order", keras.optimizers.SGD(schedule))
-    data = linear_data(rng)
-    layer = search.model.layers[0]
-    for rate in (0.05, 0.02):
-        gates, weights = layer.gates.numpy(), np.append(layer.kernel.numpy(), layer.bias.numpy())
-        _, gradient = second_order(
-            *[tuple(array[start::2] for array in data) for start in (0, 1)],
-            *(gates, weights, 0.0, rate, 0.0, 0.0, 0.01),
-        )
-        search.train_on_batch(*data)
-        np.testing.assert_allclose(layer.gates.numpy(), gates - 0.1 * gradient, rtol=1e-6)
 
 
 def smooth_loss(values, x, y):
@@ -211,18 +181,6 @@ def test_measuring_the_architecture_leaves_no_trace(mode):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
-def test_alternating_passes_both_move_the_statistics():
-    x, y = classification_data(8)
-    search = SearchModel(stateful_model())
-    search.compile("sgd", "sgd", LOSS, mode="alternating", run_eagerly=True)
-    seed = search.model.layers[3].seed_generator.state
-    before = seed.numpy()
-    search.train_on_batch(x, y)
-    mean = 0.99 * 0.01 * x[1::2].mean(0) + 0.01 * x[0::2].mean(0)
-    np.testing.assert_allclose(search.model.layers[0].moving_mean.numpy(), mean, rtol=1e-5)
-    assert int(seed.numpy()[1] - before[1]) == 2
-
-
 def test_architecture_loss_has_every_term():
     """Regularizers, losses of layers and the complexity term, as in evaluation."""
 
@@ -254,42 +212,6 @@ def test_architecture_loss_has_every_term():
         evaluated = search.evaluate(*expected, batch_size=4, return_dict=True, verbose=0)
         np.testing.assert_allclose(logs[name][0], evaluated["loss"], rtol=1e-6)
     assert "architecture_loss" not in evaluated
-
-
-@pytest.mark.parametrize("mode", bilevel.MODES)
-def test_loss_scaling_changes_nothing(mode):
-    """Powers of two are exact; the step ahead is that of the loss itself."""
-    x, y = classification_data(16)
-    seen = []
-    for scale in (None, 1024.0):
-        keras.utils.set_random_seed(4)
-        search = SearchModel(gated_model())
-        optimizers = [keras.optimizers.SGD(0.1, loss_scale_factor=scale) for _ in range(2)]
-        search.compile(*optimizers, LOSS, mode=mode, run_eagerly=True)
-        logs = search.fit(x, y, architecture_validation_split=0.5, **FIT).history
-        seen.append((logs, architecture_variables(search)[0].numpy()))
-    assert seen[0][0] == seen[1][0]
-    np.testing.assert_array_equal(seen[0][1], seen[1][1])
-
-
-def test_mixed_float16_skips_steps_that_overflow():
-    x, y = classification_data(16)
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("mixed_float16")
-    try:
-        search = SearchModel(gated_model())
-        search.compile("sgd", "sgd", LOSS, mode="second_order", run_eagerly=True)
-    finally:
-        keras.config.set_dtype_policy(before)
-    gates = architecture_variables(search)[0]
-    search.optimizer.dynamic_scale.assign(1e30)
-    logs = search.train_on_batch(x, y, return_dict=True)
-    np.testing.assert_array_equal(gates.numpy(), np.ones(4))
-    assert float(search.optimizer.dynamic_scale.numpy()) == pytest.approx(1e30 / 4)
-    assert np.isfinite(logs["architecture_loss"])
-    search.optimizer.dynamic_scale.assign(64.0)
-    search.train_on_batch(x, y)
-    assert not np.any(gates.numpy() == 1.0) and np.all(np.isfinite(gates.numpy()))
 
 
 def test_without_weights_or_direction_there_is_a_gradient(float64, rng):

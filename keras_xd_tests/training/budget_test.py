@@ -116,15 +116,6 @@ def test_layers_without_a_count_are_named_once_and_not_at_every_trace(measure):
     assert "without those of 'own'" in str(warning.message)
 
 
-def test_a_mean_forgets_but_not_its_weight():
-    metric = budget.ComplexityMetric()
-    metric.weight.assign(0.25)
-    metric.update_state(3.0)
-    assert float(metric.result()) == 3
-    metric.reset_state()
-    assert float(metric.result()) == 0 and float(metric.weight) == 0.25
-
-
 @pytest.mark.parametrize(
     "arguments, message",
     [

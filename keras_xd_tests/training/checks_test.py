@@ -60,25 +60,6 @@ def test_an_epoch_must_be_left_for_the_architecture(options, trained, epochs, me
     assert checks.first_cooldown_epoch(search, epochs, 0) == expected
 
 
-def test_the_cap_on_epochs_counts():
-    search = search_model(cooldown_epochs=1)
-    try:
-        keras.config.set_max_epochs(3)
-        assert checks.first_cooldown_epoch(search, 9, 0) == 2
-        keras.config.set_max_epochs(1)
-        with pytest.raises(ValueError, match="epochs=1, cooldown_epochs=1"):
-            checks.first_cooldown_epoch(search, 9, 0)
-    finally:
-        keras.config.set_max_epochs(None)
-
-
-@pytest.mark.parametrize("value", [-1, 0.5, True, None])
-def test_numbers_of_epochs(value):
-    for name in ("warmup_epochs", "cooldown_epochs"):
-        with pytest.raises(ValueError, match=f"`{name}` must be an integer.*{name}={value}"):
-            search_model(**{name: value})
-
-
 def test_the_counter_comes_first():
     search = search_model()
     given = keras.callbacks.History()

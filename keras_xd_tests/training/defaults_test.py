@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd.training.defaults import completed
 from keras_xd_tests.core.compile_config_test import backbone
 
 
@@ -66,15 +65,6 @@ def test_without_a_compiled_backbone():
     assert all(isinstance(optimizer, keras.optimizers.Adam) for optimizer in groups(search))
 
 
-def test_loss_weights_come_with_the_loss_only():
-    model = space(loss="mae", loss_weights=[0.5], weighted_metrics=["mse"], metrics=["mse"])
-    *_, loss, metrics, options = completed(model, None, None, None, None, {"jit_compile": False})
-    assert (loss, metrics) == ("mae", ["mse"])
-    assert options == {"jit_compile": False, "loss_weights": [0.5], "weighted_metrics": ["mse"]}
-    *_, options = completed(model, None, None, "mse", [], {})
-    assert options == {}
-
-
 def test_a_compiled_search_space_is_its_own_backbone():
     model = space()
     optimizer = keras_xd.optimizers.architecture_optimizer(
@@ -98,12 +88,6 @@ def test_loss_scaling_of_the_backbone_is_left_to_the_policy():
     search = keras_xd.SearchModel(space(optimizer=optimizer, loss="mse"))
     search.compile()
     assert isinstance(groups(search)[0], keras.optimizers.SGD)
-
-
-def test_one_scale_of_the_loss_for_both_groups():
-    search = keras_xd.SearchModel(space())
-    search.compile(keras.optimizers.SGD(0.5, loss_scale_factor=8.0), loss="mse")
-    assert [group.loss_scale_factor for group in groups(search)] == [8.0, 8.0]
 
 
 def test_defaults_survive_a_file(tmp_path, rng):

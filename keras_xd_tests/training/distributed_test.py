@@ -3,7 +3,6 @@
 Those marked `backends` run in other processes, which set their devices up before use.
 """
 
-import doctest
 import signal
 
 import keras
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import keras_xd
 from keras_xd.training import distributed
 from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.device_program import MODES, MODES_OF_WORKERS
@@ -90,16 +88,6 @@ def test_only_the_last_whole_backup_is_kept_and_read(tmp_path):
     assert "epoch_2.weights.h5" not in {path.name for path in tmp_path.iterdir()}
 
 
-def test_without_a_backup_it_is_fit(tmp_path):
-    x, y = classification_data(8)
-    expected = search_model().fit(x, y, epochs=2, **FIT).history
-    assert distributed.fit(search_model(), x, y, epochs=2, **FIT).history == expected
-    callbacks = keras.callbacks.CallbackList([], add_history=True, model=search_model())
-    options = {"callbacks": callbacks, "backup_dir": tmp_path, **FIT}
-    distributed.fit(callbacks.model, x, y, epochs=1, **options)
-    assert (tmp_path / "latest.json").exists()
-
-
 class TwoWorkers:
     """A strategy of two workers as far as the rules about data go."""
 
@@ -165,8 +153,3 @@ def test_two_workers_train_as_one_also_after_one_was_killed(on_backends):
     assert found[0] == found[1] and found[0]["replicas"] == 2
     one = on_backends["tensorflow"]["devices"]["one"]
     assert_equal_but_for_rounding(found[0], one, 1, MODES_OF_WORKERS)
-
-
-def test_public_name_and_example():
-    assert keras_xd.distributed is distributed
-    assert doctest.testmod(distributed) == doctest.TestResults(failed=0, attempted=9)

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from keras_xd.training.bilevel_dataset import with_steps
-from keras_xd.training.generators import GeneratorBatches, is_generator
 from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import classification_data, small_model
 
@@ -41,23 +40,6 @@ def search_model(mode="first_order", **options):
     return search
 
 
-def test_what_a_generator_is():
-    assert is_generator(batches(0))
-    assert not is_generator(batches) and not is_generator(iter([1])) and not is_generator([1])
-
-
-@pytest.mark.parametrize(("ahead", "expected"), [(1, [6.0]), (2, [6.0]), (3, [0.0, 2.0, 4.0, 6.0])])
-def test_a_pass_goes_on_or_starts_again_after_a_look_ahead(ahead, expected):
-    generator = GeneratorBatches(batches(0, 4), tuple, "training", ahead)
-    dataset = generator.dataset()
-    for _ in range(2):
-        assert [float(x[0]) for x, _ in dataset.take(1)] == [0.0]
-    assert [float(x[0]) for x, _ in dataset.take(3)] == [0.0, 2.0, 4.0]
-    assert not generator.ended()
-    assert [float(x[0]) for x, _ in dataset] == expected
-    assert generator.ended() and not list(dataset)
-
-
 def test_batches_alternate_and_none_is_drawn_ahead():
     drawn = []
     stream, steps, _ = with_steps(batches(0, drawn=drawn), batches(100), 2)
@@ -65,17 +47,6 @@ def test_batches_alternate_and_none_is_drawn_ahead():
     found = [x.numpy().tolist() for x, _ in stream.take(2)]
     assert found == [[0, 100, 1, 101], [2, 102, 3, 103]]
     assert drawn == [0, 1]
-
-
-def test_arrays_start_again_beside_a_generator():
-    arrays = np.arange(5.0), -np.arange(5.0)
-    stream, steps, _ = with_steps(arrays, batches(100), None, shuffle=False)
-    assert steps == 3
-    found = [x.numpy()[::2].tolist() for x, _ in stream.take(4)]
-    assert found == [[0, 1], [2, 3], [4], [0, 1]]
-    stream, _, _ = with_steps(batches(100, 4), arrays, 4, shuffle=False)
-    found = [x.numpy()[1::2].tolist() for x, _ in stream]
-    assert found == [[0, 1], [2, 3], [4, 0], [1, 2]]
 
 
 def test_generators_train_as_the_same_arrays_do():
@@ -97,21 +68,6 @@ def test_generators_train_as_the_same_arrays_do():
         np.testing.assert_allclose(found.history[name], values, rtol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{}, {"run_eagerly": False, "steps_per_execution": 2}])
-def test_a_finite_generator_of_just_enough_batches(options):
-    """None is lost where Keras looks at a batch before it trains."""
-    search = search_model(**options)
-    history = search.fit(
-        samples(12),
-        architecture_validation_data=samples(12),
-        steps_per_epoch=4,
-        epochs=3,
-        verbose=0,
-    )
-    assert len(history.history["loss"]) == 3
-    assert int(search.search_optimizer.weights_optimizer.iterations) == 12
-
-
 @pytest.mark.parametrize(("count", "epochs"), [(6, 2), (8, 2)])
 @pytest.mark.parametrize("ending", ["training", "architecture"])
 @pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
@@ -127,16 +83,6 @@ def test_training_ends_with_a_generator(count, epochs, ending):
     assert len(history["loss"]) == epochs and min(history["loss"]) > 0
     assert int(search.search_optimizer.weights_optimizer.iterations) == count
     assert search.generators == ()
-
-
-def test_the_length_of_arrays_is_that_of_an_epoch():
-    x, y = classification_data(12)
-    search, drawn = search_model(), []
-    search.fit(
-        x, y, batch_size=4, architecture_validation_data=samples(drawn=drawn), epochs=2, verbose=0
-    )
-    assert int(search.search_optimizer.weights_optimizer.iterations) == 6
-    assert drawn == list(range(6))
 
 
 @pytest.mark.parametrize(

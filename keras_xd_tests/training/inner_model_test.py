@@ -61,11 +61,6 @@ def test_summary_shows_layers_and_the_split(make):
     assert f"Architecture: {architecture:,} parameters, 0 trainable" in summary_of(search)
 
 
-def test_summary_is_printed(capsys):
-    keras_xd.SearchModel(keras_xd.rewrite(backbone())).summary()
-    assert "Architecture: " in capsys.readouterr().out
-
-
 def test_a_subclassed_model_has_layers_and_no_graph():
     search = keras_xd.SearchModel(keras_xd.rewrite(subclassed()))
     assert type(search.get_layer("conv")).__name__ == "XDConv1D"

@@ -125,20 +125,6 @@ def test_reloaded_model_resumes_to_the_same_losses(make, tmp_path):
     assert loaded.fit(x, y, **fit).history["loss"] == rest
 
 
-def test_equals_one_optimizer_for_all_when_both_groups_are_alike():
-    x, y = classification_data()
-    losses = []
-    for grouped in (False, True):
-        keras.utils.set_random_seed(4)
-        model = gated_model()
-        optimizer = keras.optimizers.Adam(0.01)
-        if grouped:
-            optimizer = architecture_optimizer(model, optimizer, keras.optimizers.Adam(0.01))
-        model.compile(optimizer=optimizer, loss=LOSS, run_eagerly=True)
-        losses.append(model.fit(x, y, epochs=2, shuffle=False, verbose=0).history["loss"])
-    assert losses[0] == losses[1]
-
-
 def test_names_may_not_hide_the_architecture_among_other_variables():
     searchable = keras.Sequential([keras.Input((4,)), GatedDense(4, name="same")])
     model = keras.Sequential([searchable, keras.Sequential([PlainGates(name="same")])])
@@ -184,34 +170,6 @@ def test_bad_input():
             architecture_optimizer(*arguments)
 
 
-def test_equal_static_loss_scales_are_kept():
-    x, y = classification_data()
-    losses = []
-    for scale in (None, 1024.0):
-        keras.utils.set_random_seed(4)
-        model = gated_model()
-        optimizers = [keras.optimizers.SGD(0.1, loss_scale_factor=scale) for _ in range(2)]
-        optimizer = architecture_optimizer(model, *optimizers)
-        model.compile(optimizer=optimizer, loss=LOSS, run_eagerly=True)
-        assert model.optimizer.loss_scale_factor == scale
-        losses.append(model.fit(x, y, epochs=2, shuffle=False, verbose=0).history["loss"])
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
-
-
-def test_dynamic_loss_scaling_goes_around_both():
-    x, y = classification_data()
-    losses = []
-    for scaled in (False, True):
-        keras.utils.set_random_seed(4)
-        model = gated_model()
-        optimizer = architecture_optimizer(model, "sgd", keras.optimizers.SGD(0.5))
-        if scaled:
-            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-        model.compile(optimizer=optimizer, loss=LOSS, run_eagerly=True)
-        losses.append(model.fit(x, y, epochs=2, shuffle=False, verbose=0).history["loss"])
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
-
-
 def test_freezing_after_the_optimizer_was_made_is_an_error():
     x, y = classification_data()
     model = gated_model()
@@ -241,107 +199,3 @@ def test_moving_average_of_an_unused_architecture_optimizer_is_not_taken():
     model.fit(*classification_data(), verbose=0)
     final = architecture_variables(model)[0].numpy()
     assert np.all(final > 0.5) and not np.array_equal(final, np.ones(4))
-
-
-def test_apply_needs_no_variables_once_built():
-    """The way JAX applies gradients; here with the architecture fixed and not."""
-    model = gated_model()
-    optimizer = architecture_optimizer(model, keras.optimizers.SGD(1.0), keras.optimizers.SGD(1.0))
-    optimizer.build(model.trainable_variables)
-    grads = [keras.ops.ones(variable.shape) for variable in model.trainable_variables]
-    before = [variable.numpy() for variable in model.trainable_variables]
-    optimizer.architecture_fixed = True
-    optimizer.apply(grads)
-    assert moved(before, [v.numpy() for v in model.trainable_variables]) == [
-        not name.endswith("gates") for name in optimizer.built_paths
-    ]
-    optimizer.architecture_fixed = False
-    optimizer.apply(grads)
-    for old, variable in zip(before, model.trainable_variables, strict=True):
-        steps = 1 if variable.path.endswith("gates") else 2
-        np.testing.assert_allclose(variable.numpy(), old - steps, rtol=1e-6)
-    assert int(optimizer.iterations.numpy()) == 2
-    assert int(optimizer.architecture_optimizer.iterations.numpy()) == 1
-
-
-# Keras reads a rate by `np.array(variable)`, of which NumPy 2 complains.
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-def test_learning_rate_callbacks_act_on_both_rates():
-    x, y = classification_data()
-    model = gated_model()
-    optimizer = architecture_optimizer(model, keras.optimizers.SGD(0.4), keras.optimizers.SGD(0.2))
-    model.compile(optimizer=optimizer, loss=LOSS, run_eagerly=True)
-
-    def rates():
-        return [
-            float(part.learning_rate.numpy())
-            for part in (optimizer.weights_optimizer, optimizer.architecture_optimizer)
-        ]
-
-    halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
-    history = model.fit(x, y, epochs=2, verbose=0, callbacks=[halve]).history
-    np.testing.assert_allclose(rates(), [0.1, 0.05], rtol=1e-6)
-    np.testing.assert_allclose(history["learning_rate_architecture"], [0.1, 0.05], rtol=1e-6)
-    constant = keras.callbacks.LearningRateScheduler(lambda epoch, rate: 0.3)
-    model.fit(x, y, epochs=1, verbose=0, callbacks=[constant])
-    np.testing.assert_allclose(rates(), [0.3, 0.3], rtol=1e-6)
-    plateau = keras.callbacks.ReduceLROnPlateau("loss", factor=0.1, patience=1, min_delta=1e9)
-    model.fit(x, y, epochs=2, verbose=0, callbacks=[plateau])
-    np.testing.assert_allclose(rates(), [0.03, 0.03], rtol=1e-5)
-    optimizer.architecture_optimizer.learning_rate = 0.06
-    optimizer.learning_rate = 0.3
-    np.testing.assert_allclose(rates(), [0.3, 0.6], rtol=1e-5)
-    assert float(optimizer.learning_rate.numpy()) == pytest.approx(0.3)
-
-
-def test_learning_rate_schedules_of_both_groups():
-    x, y = classification_data()
-    model = gated_model()
-    schedule = keras.optimizers.schedules.PiecewiseConstantDecay
-    optimizer = architecture_optimizer(
-        model,
-        keras.optimizers.SGD(schedule([1], [0.1, 0.0])),
-        keras.optimizers.SGD(schedule([3], [0.1, 0.0])),
-    )
-    model.compile(optimizer=optimizer, loss=LOSS)
-    gates = architecture_variables(model)[0]
-    kernel = model.layers[0].kernel
-    values = []
-    for _ in range(6):
-        model.train_on_batch(x, y)
-        values.append((gates.numpy(), kernel.numpy()))
-    gates_moved = moved([v[0] for v in values[:-1]], [v[0] for v in values[1:]])
-    kernel_moved = moved([v[1] for v in values[:-1]], [v[1] for v in values[1:]])
-    # Keras' boundaries are inclusive: steps 0 to 1 and 0 to 3 have the first rate.
-    assert gates_moved == [True, True, True, False, False]
-    assert kernel_moved == [True, False, False, False, False]
-
-
-@pytest.mark.parametrize("group", ["weights", "architecture"])
-def test_only_one_group_is_stepped(group):
-    model = gated_model()
-    optimizer = architecture_optimizer(model, keras.optimizers.SGD(0.1), keras.optimizers.SGD(0.2))
-    optimizer.build(model.trainable_variables)
-    chosen = [
-        optimizer.is_architecture(v) == (group == "architecture") for v in model.trainable_variables
-    ]
-    before = [variable.numpy() for variable in model.trainable_variables]
-    # The other group needs no gradients.
-    gradients = [
-        np.ones(v.shape, "float32") if c else None for v, c in zip(before, chosen, strict=True)
-    ]
-    with optimizer.only(group):
-        optimizer.apply(gradients, model.trainable_variables)
-    rate = 0.2 if group == "architecture" else 0.1
-    for old, variable, moves in zip(before, model.trainable_variables, chosen, strict=True):
-        np.testing.assert_allclose(variable.numpy(), old - rate * moves, rtol=1e-6, atol=1e-7)
-    assert int(optimizer.iterations.numpy()) == int(group == "weights")
-    assert int(optimizer.weights_optimizer.iterations.numpy()) == int(group == "weights")
-    assert int(optimizer.architecture_optimizer.iterations.numpy()) == int(group != "weights")
-    before = [variable.numpy() for variable in model.trainable_variables]
-    optimizer.apply([np.ones(v.shape, "float32") for v in before], model.trainable_variables)
-    for old, variable in zip(before, model.trainable_variables, strict=True):
-        assert not np.any(variable.numpy() == old)
-    with pytest.raises(ValueError, match="`group` must be one of.*group='both'"):
-        with optimizer.only("both"):
-            pass

@@ -96,26 +96,6 @@ def test_it_evaluates_the_trained_network(rng):
             np.testing.assert_array_equal(numpy(variable), before)
 
 
-def test_shares_alone_do_not_decide():
-    """Neither at random nor where an operation has nearly all share."""
-    search = searched("perturbation", NAMES[:2], channels=1)
-    for seed in (None, *range(3)):
-        if seed is not None:
-            keras_xd.randomize_architecture(search, seed=seed)
-        for derived in (layers.derived_genotype, keras_xd.finalize):
-            with pytest.raises(ValueError, match="decide_by_perturbation` after"):
-                derived(search)
-    normal, _ = architectures(search)
-    expected = cell_of_weights(numpy(normal.probabilities), NAMES[:2])
-    assert normal.genotype_of_probabilities == expected and not normal.decided
-    for edge in range(18):
-        normal.keep(edge, "max_pooling_3")
-    assert numpy(normal.probabilities)[:, 1] == pytest.approx(1, abs=1e-6)
-    assert not normal.decided
-    with pytest.raises(ValueError, match="Received: logits that nothing has decided on"):
-        _ = normal.genotype
-
-
 def test_decided_cells_are_saved(tmp_path):
     search = searched("perturbation", NAMES[:2], channels=1)
     genotype = random_genotype(np.random.default_rng(1), NAMES[:2])
@@ -132,39 +112,6 @@ def test_decided_cells_are_saved(tmp_path):
     other = searched("perturbation", NAMES[:2], channels=1)
     keras_xd.load_architecture(other, tmp_path / "found.npz")
     assert layers.derived_genotype(other) == genotype
-
-
-def test_training_by_it_is_that_of_softmax(rng):
-    """The shares still decide on nothing afterwards."""
-    found = {}
-    for relaxation in ("softmax", "perturbation"):
-        weights = layers.ArchitectureLogits(False, NAMES[:2], 1, relaxation)
-        keras.utils.set_random_seed(2)
-        inputs = keras.Input((4, 4, 3))
-        x = layers.HeterogeneousCell(2, weights)([inputs, inputs])
-        search = keras_xd.SearchModel(keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(x)))
-        search.compile("sgd", keras.optimizers.SGD(1.0), "mse", run_eagerly=True)
-        data = np.random.default_rng(3).random((4, 4, 4, 3)), np.ones((4, 8))
-        search.fit(*data, verbose=0)
-        found[relaxation] = [numpy(v) for v in search.model.trainable_weights]
-    assert len(found["softmax"]) == len(found["perturbation"]) > 1
-    for one, other in zip(*found.values(), strict=True):
-        np.testing.assert_array_equal(one, other)
-    with pytest.raises(ValueError, match="'perturbation' probabilities do not decide"):
-        keras_xd.finalize(search)
-
-
-def test_architectures_can_be_told_any_cell(rng):
-    for seed in range(5):
-        genotype = random_genotype(np.random.default_rng(seed), NAMES)
-        for relaxation in ("softmax", "partial", "perturbation"):
-            architecture = keras_xd.layers.ArchitectureLogits(False, NAMES, relaxation=relaxation)
-            architecture.build()
-            architecture.decide(genotype.normal)
-            assert architecture.genotype == genotype.normal and architecture.decided
-            # What training on does to the logits.
-            architecture.logits.assign_add(rng.normal(size=(18, 3)))
-            assert architecture.genotype == genotype.normal or relaxation == "partial"
 
 
 def test_logits_are_kept_where_it_fails(rng, monkeypatch):

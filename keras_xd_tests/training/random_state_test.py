@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 from keras import layers
 
-import keras_xd
-from keras_xd.training import distributed
 from keras_xd.training.random_state import KEY, generator_states, load_random_state
 from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense
@@ -23,22 +21,6 @@ def image_model(dropout=0.5):
     )
     x = layers.Dropout(dropout)(layers.Dense(4)(nested(inputs)))
     return keras.Model(inputs, layers.AlphaDropout(dropout)(GatedDense(3)(x)))
-
-
-def rewritten_model():
-    """A rewritten backbone with dropout of two kinds."""
-    return keras_xd.rewrite(
-        keras.Sequential(
-            [
-                keras.Input((4, 4, 1)),
-                layers.Conv2D(2, 3),
-                layers.SpatialDropout2D(0.5),
-                layers.Flatten(),
-                layers.Dropout(0.5),
-                layers.Dense(3),
-            ]
-        )
-    )
 
 
 def search_model(seed=4, mode="joint", model=image_model, run_eagerly=True):
@@ -121,42 +103,16 @@ def resumed_by_keras_backup(folder, files):
     return search
 
 
-def resumed_by_distributed_fit(folder, files):
-    options = fit_arguments(backup_dir=folder)
-    with pytest.raises(KeyboardInterrupt):
-        distributed.fit(search_model(), **options, callbacks=[Stop()])
-    search = search_model(seed=5)
-    distributed.fit(search, **options)
-    return search
-
-
 @pytest.mark.parametrize(
     "resumed",
     [
         resumed_from_keras_file,
         resumed_from_weights,
         resumed_by_keras_backup,
-        resumed_by_distributed_fit,
     ],
 )
 def test_training_goes_on_to_the_bit(resumed, whole, files, tmp_path):
     for now, then in zip(values(resumed(tmp_path, files)), whole, strict=True):
-        np.testing.assert_array_equal(now, then)
-
-
-@pytest.mark.parametrize(
-    ("model", "mode", "eager"),
-    [(rewritten_model, "joint", False), (image_model, "first_order", True)],
-)
-def test_other_models_and_modes_go_on_to_the_bit(model, mode, eager, tmp_path):
-    options = {} if mode == "joint" else {"architecture_validation_split": 0.5, "batch_size": 4}
-    search = search_model(mode=mode, model=model, run_eagerly=eager)
-    search.fit(**fit_arguments(EPOCHS - 1, **options))
-    search.save(tmp_path / "search.keras")
-    loaded = keras.saving.load_model(tmp_path / "search.keras")
-    for each in (search, loaded):
-        each.fit(**fit_arguments(**options), initial_epoch=EPOCHS - 1)
-    for now, then in zip(values(loaded), values(search), strict=True):
         np.testing.assert_array_equal(now, then)
 
 

@@ -1,13 +1,10 @@
 """One learning rate for two optimizers: read, set, and by Keras' callbacks."""
 
-import csv
-
 import keras
 import numpy as np
 import pytest
 
 from keras_xd.training import rates
-from keras_xd.training.optimizers import architecture_optimizer
 from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import classification_data, small_model
 
@@ -93,34 +90,6 @@ def test_compiled_steps_take_the_rate_that_was_set():
         assert not np.array_equal(variable.numpy(), old)
 
 
-def test_columns_of_two_searches_are_the_same(tmp_path):
-    columns = []
-    for number in range(2):
-        path = tmp_path / f"{number}.csv"
-        callbacks = [
-            CALLBACKS.ReduceLROnPlateau("loss"),
-            CALLBACKS.TensorBoard(tmp_path / "board"),
-            CALLBACKS.CSVLogger(path),
-        ]
-        fit(search_model(), callbacks, 1)
-        with open(path) as file:
-            columns.append(next(csv.reader(file)))
-    assert columns[0] == columns[1]
-    assert {"learning_rate", "architecture_learning_rate"} < set(columns[0])
-
-
-def test_plain_fit_has_fixed_names_too():
-    for _ in range(2):
-        model = small_model()
-        model.compile(
-            architecture_optimizer(model, "sgd", "adam"), "sparse_categorical_crossentropy"
-        )
-        model.run_eagerly = True
-        callbacks = [CALLBACKS.ReduceLROnPlateau("loss")]
-        history = model.fit(*classification_data(), callbacks=callbacks, **FIT).history
-        assert set(history) == {"loss", "learning_rate_weights", "learning_rate_architecture"}
-
-
 @pytest.mark.parametrize("name", ["search.keras", "search.weights.h5"])
 def test_the_ratio_outlasts_a_file_saved_at_zero(name, tmp_path):
     search = search_model()
@@ -135,35 +104,6 @@ def test_the_ratio_outlasts_a_file_saved_at_zero(name, tmp_path):
     assert both(loaded) == [0.0, 0.0]
     loaded.optimizer.learning_rate = 0.8
     assert both(loaded) == pytest.approx([0.8, 0.2])
-
-
-def test_resumed_training_has_the_rates_of_the_file(tmp_path):
-    search = search_model()
-    halve = CALLBACKS.LearningRateScheduler(lambda epoch, rate: rate / 2)
-    fit(search, [halve], 2)
-    search.save(tmp_path / "search.keras")
-    loaded = keras.saving.load_model(tmp_path / "search.keras")
-    history = loaded.fit(
-        *classification_data(), epochs=3, initial_epoch=2, callbacks=[halve], **FIT
-    ).history
-    assert history["learning_rate"] == pytest.approx([0.05])
-    assert history["architecture_learning_rate"] == pytest.approx([0.0125])
-
-
-def test_averages_can_be_swapped_beside_a_rate_that_is_set(tmp_path):
-    """Another callback of Keras goes through the two optimizers."""
-    search = SearchModel(small_model())
-    groups = [keras.optimizers.SGD(0.1, use_ema=True) for _ in range(2)]
-    search.compile(*groups, "sparse_categorical_crossentropy", run_eagerly=True)
-    callbacks = [
-        CALLBACKS.ReduceLROnPlateau("loss"),
-        CALLBACKS.SwapEMAWeights(),
-        CALLBACKS.ModelCheckpoint(str(tmp_path / "search.keras")),
-    ]
-    fit(search, callbacks, 2)
-    assert float(keras.saving.load_model(tmp_path / "search.keras").optimizer.learning_rate) == (
-        pytest.approx(0.1)
-    )
 
 
 def test_a_callback_that_fails_leaves_the_optimizers_visible():
@@ -238,25 +178,6 @@ def test_every_group_of_weights_keeps_its_ratio(policy):
     search.search_optimizer.weights_optimizers[1].learning_rate = 0.8
     search.optimizer.learning_rate = 0.1
     assert all_rates(search) == pytest.approx([0.1, 0.2, 0.025])
-
-
-def test_rates_do_not_drift_by_rounding():
-    search = grouped_search(0.3, 0.07, 0.013)
-    exact = [*search.search_optimizer.rate_ratio]
-    for rate in np.random.default_rng(0).uniform(0.001, 1.0, 200):
-        search.optimizer.learning_rate = rate
-    assert search.search_optimizer.rate_ratio == exact
-    assert exact == pytest.approx([0.013 / 0.3, 0.07 / 0.3])
-
-
-def test_ratios_of_groups_outlast_a_file_saved_at_zero(tmp_path):
-    search = grouped_search()
-    search.optimizer.learning_rate = 0.0
-    search.save(tmp_path / "search.keras")
-    loaded = keras.saving.load_model(tmp_path / "search.keras")
-    assert all_rates(loaded) == [0.0, 0.0, 0.0]
-    loaded.optimizer.learning_rate = 0.8
-    assert all_rates(loaded) == pytest.approx([0.8, 0.4, 0.2])
 
 
 def test_a_file_with_one_number_for_the_ratio_is_read():

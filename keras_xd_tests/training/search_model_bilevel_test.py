@@ -68,29 +68,6 @@ def test_ways_to_give_the_data_agree():
         )
 
 
-def fit_halves(search):
-    x, y = classification_data(16)
-    return search.fit(x, y, architecture_validation_split=0.5, epochs=2, **FIT).history
-
-
-@pytest.fixture(scope="module")
-def eager_search():
-    """A search whose steps ran eagerly, and its history."""
-    search = search_model()
-    return search, fit_halves(search)
-
-
-@pytest.mark.parametrize("options", [{"jit_compile": True}, {"steps_per_execution": 2}])
-def test_ways_to_run_agree(options, eager_search):
-    expected, history = eager_search
-    found = search_model(run_eagerly=False, **options)
-    found_history = fit_halves(found)
-    for name, values in history.items():
-        np.testing.assert_allclose(found_history[name], values, rtol=1e-5)
-    for a, b in zip(expected.variables, found.variables, strict=True):
-        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4, atol=1e-6)
-
-
 def test_other_arguments_of_fit():
     x, y = classification_data(20)
     weights, options = np.linspace(0.5, 2.0, 20), {**FIT, "batch_size": 8}

@@ -84,24 +84,6 @@ def test_cooldown_trains_the_weights_as_a_frozen_architecture_does():
     assert fit(twin, 1)[1][-1] == weights[-1]
 
 
-def test_the_average_of_the_architecture_is_taken_after_cooldown_too():
-    """With a moving average, the final architecture is that of the epochs in which it moved."""
-    search = search_model(average=True)
-    fit(search)
-    optimizer = search.search_optimizer.architecture_optimizer
-    (average,) = [v for v in optimizer.variables if v.name.endswith("average")]
-    np.testing.assert_array_equal(architecture_variables(search)[0], average)
-
-
-def test_initial_epoch_resumes_in_the_same_phase(tmp_path, cut=4):
-    checkpoint = keras.callbacks.ModelCheckpoint(str(tmp_path / "search-{epoch}.keras"))
-    whole = fit(search_model(warmup_epochs=2), callbacks=[checkpoint])
-    loaded = keras.saving.load_model(tmp_path / f"search-{cut}.keras")
-    assert loaded.cooldown_epochs == 2
-    found = fit(loaded, initial_epoch=cut)
-    assert [found[0], found[1]] == [whole[0][cut:], whole[1][cut:]]
-
-
 def test_backup_and_restore_resumes_in_the_same_phase(tmp_path, cut=4):
     whole = fit(search_model())
 

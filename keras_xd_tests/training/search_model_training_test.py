@@ -1,7 +1,5 @@
 """`SearchModel` with what else Keras' training offers: it does as the model alone would."""
 
-import csv
-
 import keras
 import numpy as np
 import pytest
@@ -101,72 +99,6 @@ def test_metrics_weights_and_validation():
     assert search.evaluate(x, y, **arguments) == twin.evaluate(x, y, **arguments)
 
 
-def test_training_behaviour_of_layers():
-    """Dropout and batch normalization know when they train."""
-
-    def make():
-        return keras.Sequential(
-            [
-                keras.Input((4,)),
-                GatedDense(8),
-                keras.layers.BatchNormalization(),
-                keras.layers.Dropout(0.5, seed=1),
-                keras.layers.Dense(3, activation="softmax"),
-            ]
-        )
-
-    x, y = classification_data(16)
-    search, twin = pair(make)
-    same_history(search, twin, x, y, epochs=2, validation_data=(x, y), **FIT)
-    np.testing.assert_array_equal(search(x, training=False), twin(x, training=False))
-
-
-def test_callbacks_of_keras(tmp_path, capsys):
-    x, y = classification_data(16)
-    search = SearchModel(gated_model())
-    search.compile(
-        "adam",
-        "sgd",
-        LOSS,
-        metrics=["accuracy"],
-        warmup_epochs=1,
-        complexity_target=10.0,
-        complexity_weight=0.0,
-    )
-    callbacks = [
-        keras.callbacks.CSVLogger(str(tmp_path / "log.csv")),
-        keras.callbacks.TensorBoard(str(tmp_path / "board"), histogram_freq=1),
-        keras.callbacks.ModelCheckpoint(str(tmp_path / "best.keras"), save_best_only=True),
-        keras.callbacks.EarlyStopping("val_loss", patience=1, min_delta=100.0),
-        keras.callbacks.TerminateOnNaN(),
-    ]
-    history = search.fit(
-        x, y, batch_size=8, epochs=9, validation_data=(x, y), callbacks=callbacks, verbose=1
-    ).history
-    assert len(history["loss"]) == 3  # the patience begins after the epoch of warm-up
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in ("2/2", "accuracy:", "complexity:", "val_loss:"))
-    with open(tmp_path / "log.csv") as file:
-        rows = list(csv.DictReader(file))
-    assert [float(row["complexity"]) for row in rows] == pytest.approx(history["complexity"])
-    assert list((tmp_path / "board").rglob("events*"))
-    best = keras.saving.load_model(tmp_path / "best.keras")
-    assert best.evaluate(x, y, verbose=0, return_dict=True)["loss"] == pytest.approx(
-        min(history["val_loss"]), rel=1e-6
-    )
-
-
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-def test_learning_rate_callbacks():
-    x, y = classification_data(16)
-    search, twin = pair()
-    rates = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
-    ours = search.fit(x, y, epochs=3, callbacks=[rates], **FIT).history
-    theirs = twin.fit(x, y, epochs=3, callbacks=[rates], **FIT).history
-    assert ours["loss"] == theirs["loss"]
-    assert float(search.search_optimizer.weights_optimizer.learning_rate) == pytest.approx(0.00125)
-
-
 @pytest.fixture
 def mixed_float16():
     before = keras.config.dtype_policy()
@@ -192,13 +124,6 @@ def test_mixed_float16_scales_the_loss_around_both(mixed_float16, tmp_path):
     loaded = keras.saving.load_model(tmp_path / "search.keras")
     assert isinstance(loaded.optimizer, keras.optimizers.LossScaleOptimizer)
     assert loaded.fit(x, y, epochs=2, **FIT).history["loss"] == whole[1:]
-
-
-def test_mixed_float16_equals_plain_fit(mixed_float16):
-    x, y = classification_data(16)
-    search, twin = pair()
-    assert isinstance(twin.optimizer, keras.optimizers.LossScaleOptimizer)
-    same_history(search, twin, x, y, epochs=2, **FIT)
 
 
 def test_subclassed_model(tmp_path):

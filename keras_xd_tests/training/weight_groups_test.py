@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 import keras_xd
-from keras_xd.core.searchable import architecture_variables
 from keras_xd.training import bilevel
 from keras_xd.training.optimizers import architecture_optimizer
 from keras_xd.training.search_model import SearchModel
@@ -21,7 +20,6 @@ LOSS = "sparse_categorical_crossentropy"
 MODES = ("joint", *bilevel.MODES)
 INNER = ".*inner/.*"
 FIT = {"batch_size": 5, "shuffle": False, "verbose": 0}
-LOGITS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 def grouped(default, others=None, **patterns):
@@ -162,35 +160,6 @@ def test_groups_that_are_alike_are_as_one(mode, dtype):
         np.testing.assert_allclose(found[1][name], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_averages_are_taken_in_their_group_alone():
-    """They do not change training, so each group is what one optimizer for all would leave."""
-    average = {"use_ema": True, "ema_momentum": 0.9}
-    runs = {}
-    for run, weights in {
-        "with": SGD(0.5, **average),
-        "without": SGD(0.5),
-        "mixed": grouped(SGD(0.5), inner=SGD(0.5, **average)),
-    }.items():
-        search = search_model(weights)
-        fit(search)
-        runs[run] = values(search)
-    for name, found in runs["mixed"].items():
-        alike, other = ("with", "without")[:: 1 if group_of(name) == "inner" else -1]
-        np.testing.assert_allclose(found, runs[alike][name], rtol=1e-6)
-        if group_of(name) != "architecture":
-            assert not np.allclose(found, runs[other][name], rtol=1e-3)
-
-
-def test_gradients_are_accumulated_in_their_group_alone():
-    search = search_model(grouped(SGD(0.5), inner=SGD(0.5, gradient_accumulation_steps=2)))
-    before = values(search)
-    search.train_on_batch(*classification_data())
-    for name, value in values(search).items():
-        assert np.array_equal(value, before[name]) == (group_of(name) == "inner")
-    search.train_on_batch(*classification_data())
-    assert not np.array_equal(values(search)["inner/kernel"], before["inner/kernel"])
-
-
 @pytest.mark.parametrize("group", ["weights", "architecture"])
 @pytest.mark.parametrize("known", [True, False])
 def test_only_one_side_is_stepped(group, known):
@@ -210,34 +179,6 @@ def test_only_one_side_is_stepped(group, known):
     steps = [int(part.iterations) for part in optimizer.weights_optimizers]
     assert steps == [int(group == "weights")] * 2
     assert [part.name for part in optimizer.optimizers] == ["architecture", "weights_1", "weights"]
-
-
-def test_kernel_networks_of_a_continuous_network():
-    keras.utils.set_random_seed(0)
-    model = keras_xd.models.ccnn(1, 4, (8, 3), classes=2, learn="KW")
-    search = SearchModel(model)
-    weights = grouped(SGD(0.1), kernel_network=SGD(0.02, weight_decay=0.5))
-    search.compile(weights, SGD(0.0), LOGITS, run_eagerly=True)
-    x, y = np.random.default_rng(0).normal(size=(4, 8, 3)).astype("float32"), np.arange(4) % 2
-    before = {v.path: v.numpy().copy() for v in search.trainable_variables}
-    with tf.GradientTape() as tape:
-        loss = LOGITS(y, model(x, training=True))
-    slopes = tape.gradient(loss, [v.value for v in search.trainable_variables])
-    search.train_on_batch(x, y)
-    fixed = {variable.path for variable in architecture_variables(model)}
-    counts = dict.fromkeys((True, False), 0)
-    for variable, slope in zip(search.trainable_variables, slopes, strict=True):
-        old, inside = before[variable.path], "/kernel_network/" in variable.path
-        step = 0.1 * slope
-        if inside:
-            step = 0.02 * (slope + 0.5 * old)
-        if variable.path in fixed:
-            step = 0 * slope
-        np.testing.assert_allclose(variable.numpy(), old - step, rtol=1e-4, atol=1e-6)
-        counts[inside] += 1
-    assert counts[True] == 16 and counts[False] > len(fixed)
-    found = keras_xd.finalize(search)
-    assert not [v.path for v in found.weights if "kernel_network" in v.path]
 
 
 def refused():
@@ -272,28 +213,6 @@ def test_refused_groups(case):
         architecture_optimizer(model, weights, "adam")
     with pytest.raises(ValueError, match=f"(?s){message}"):
         SearchModel(model).compile(weights, "adam", LOSS)
-
-
-def test_refused_beside_the_groups():
-    model, shared = layered_model(), SGD()
-    for weights, architecture, message in [
-        ("adam", grouped(SGD(), inner=SGD()), "A `MultiOptimizer` cannot be.*architecture="),
-        (grouped(SGD(), inner=shared), shared, "the same object twice"),
-        (architecture_optimizer(model, "sgd", "sgd"), "sgd", "A `MultiOptimizer` cannot be"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            architecture_optimizer(model, weights, architecture)
-
-
-def test_a_path_itself_goes_before_patterns():
-    """As in Keras."""
-    model = layered_model()
-    path = model.get_layer("inner").kernel.path
-    weights = grouped(SGD(), {path: SGD(0.5)}, inner=SGD(0.25))
-    optimizer = architecture_optimizer(model, weights, "sgd")
-    optimizers = map(optimizer.optimizer_map, model.variables)
-    rates = [float(part.learning_rate) for part in optimizers]
-    assert rates == pytest.approx([0.01, 0.01, 0.01, 0.5, 0.25])
 
 
 def test_frozen_groups_are_no_typos_and_freezing_later_is_an_error():
@@ -345,19 +264,6 @@ def test_a_file_resumes_to_the_bit(mode, tmp_path):
     assert json.loads(json.dumps(config)) == config == search.get_compile_config()
 
 
-def test_a_plain_model_resumes_too(tmp_path):
-    model = layered_model()
-    weights = grouped(SGD(0.1, momentum=0.9), inner=keras.optimizers.Adam(0.01))
-    model.compile(architecture_optimizer(model, weights, "adam"), LOSS, run_eagerly=True)
-    data = classification_data(10)
-    model.fit(*data, **FIT)
-    model.save(tmp_path / "model.keras")
-    rest = model.fit(*data, **FIT).history
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert loaded.fit(*data, **FIT).history == rest
-    assert loaded.optimizer.get_config() == model.optimizer.get_config()
-
-
 def test_the_backbone_may_have_groups():
     """A compiled one, and a search space that was compiled with both."""
     model = layered_model()
@@ -372,18 +278,3 @@ def test_the_backbone_may_have_groups():
         assert [float(part.learning_rate) for part in found] == [0.5, 0.25]
         assert all(part is not optimizer.optimizers[0] for part in found)
         fit(search)
-
-
-def test_a_search_in_one_call_keeps_the_groups_that_its_result_has():
-    model = keras_xd.models.ccnn(1, 4, (8, 3), classes=2, learn="K")
-    x, y = np.random.default_rng(0).normal(size=(4, 8, 3)), np.arange(4) % 2
-    for pattern, kept in ((".*kernel_network/.*", False), (".*decoder/.*", True)):
-        weights = grouped(SGD(0.5), {pattern: SGD(0.25)})
-        result = keras_xd.search(model, x, y, epochs=1, optimizer=weights, loss=LOGITS, verbose=0)
-        optimizer = result.model.optimizer
-        assert isinstance(optimizer, Multi) == kept
-        assert isinstance(joined(result.search.search_optimizer), Multi)
-        parts = optimizer.optimizers if kept else [optimizer]
-        assert [float(part.learning_rate) for part in parts] == [0.25, 0.5][not kept :]
-        assert int(parts[0].iterations) == 0
-        result.model.fit(x, y, verbose=0)

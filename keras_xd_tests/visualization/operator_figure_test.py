@@ -7,22 +7,6 @@ from keras_xd import layers
 from keras_xd.visualization import operator_figure
 
 
-@pytest.mark.parametrize(
-    ("sizes", "most", "expected"),
-    [
-        ((10,), 256, [(0, 10)]),
-        ((10,), 4, [(3, 7)]),
-        ((64, 64), 256, [(24, 40), (24, 40)]),
-        ((100, 4), 40, [(45, 55), (0, 4)]),
-        ((7, 5, 3), 1, [(3, 4), (2, 3), (1, 2)]),
-    ],
-)
-def test_windows_lie_in_the_middle(sizes, most, expected):
-    found = operator_figure.middle(sizes, most)
-    assert [(axis[0], axis[-1] + 1) for axis in found] == expected
-    assert np.prod([len(axis) for axis in found]) <= most
-
-
 @pytest.mark.parametrize("kind", [layers.XDConv1D, layers.KOpConv1D])
 def test_matrices_of_a_large_axis_are_products_with_unit_vectors(kind, rng, monkeypatch):
     layer = kind(1, 3, padding="same", depth=2)
@@ -47,12 +31,3 @@ def test_matrices_of_a_large_causal_layer_are_left_out(monkeypatch):
     assert operator_figure.matrices(layer)
     monkeypatch.setattr(operator_figure, "LARGEST_DENSE", 8)
     assert operator_figure.matrices(layer) == {}
-
-
-def test_phases_are_drawn_of_matrices_of_one_modulus(rng):
-    fourier = np.fft.fft(np.eye(5))
-    assert operator_figure.is_constant(fourier)
-    assert not operator_figure.is_constant(fourier + rng.normal(scale=0.1, size=(5, 5)))
-    assert not operator_figure.is_constant(np.zeros((2, 2)))
-    found = operator_figure.phase(np.array([[1j, -2.0], [0.01, 0.0]]))
-    np.testing.assert_allclose(found, [[np.pi / 2, np.pi], [np.nan, np.nan]])

@@ -6,7 +6,6 @@ from matplotlib.figure import Figure
 from keras_xd import layers
 from keras_xd.visualization import (
     impulse_responses,
-    operator_figure,
     operator_matrix,
     operators,
     plot_operators,
@@ -80,31 +79,6 @@ def test_matrix_in_two_dimensions_is_a_kronecker_product(rng):
     weights = (first @ layer.kernel.numpy()[..., 0, 0] @ second.T).ravel()
     expected = (K @ np.diag(L @ weights) @ M).real
     np.testing.assert_allclose(operator_matrix(layer), expected, atol=1e-5)
-
-
-def test_activation_bias_and_data_format_do_not_matter(rng):
-    arguments = {"padding": "same", "kernel_initializer": keras.initializers.GlorotUniform(3)}
-    plain = built(layers.XDConv2D(2, 3, **arguments), 5, 4, 3)
-    other = layers.XDConv2D(
-        2,
-        3,
-        activation="relu",
-        bias_initializer="ones",
-        data_format="channels_first",
-        dtype="mixed_float16",
-        **arguments,
-    )
-    built(other, 3, 5, 4)
-    expected = operator_matrix(plain, 2, 1)
-    assert np.abs(expected).max() > 0.1
-    np.testing.assert_allclose(operator_matrix(other, 2, 1), expected, atol=1e-6)
-
-
-def test_matrix_of_a_finalized_layer(rng):
-    layer = perturbed(built(layers.XDConv2D(2, 3, activation="relu"), 5, 6, 2), rng)
-    np.testing.assert_allclose(
-        operator_matrix(layer.finalize(), 1, 1), operator_matrix(layer, 1, 1), atol=1e-5
-    )
 
 
 def test_impulse_responses_are_columns_of_the_matrix(rng, monkeypatch):
@@ -188,19 +162,6 @@ def test_permuted_inputs_are_drawn_in_their_order_before(rng):
     np.testing.assert_allclose(found[:, 5], operator_matrix(strided)[:, 0], atol=1e-6)
 
 
-def test_of_large_inputs_a_window_is_drawn_and_nothing_larger_is_made(rng, monkeypatch):
-    large = perturbed(built(layers.XDConv1D(1, 3), 1024, 1), rng)
-    monkeypatch.setattr(operators, "LARGEST_MATRIX", 512)
-    monkeypatch.setattr(operator_figure, "LARGEST_DENSE", 512)
-    monkeypatch.setattr(layers.XDConv1D, "describe", None)  # would make dense matrices
-    figure = plot_operators(large, large, positions=16)
-    monkeypatch.undo()
-    drawn = heatmaps(figure)
-    expected = impulse_responses(large, range(504, 520))[:, 503:519].T
-    np.testing.assert_allclose(np.asarray(drawn[0, 0].get_array()), expected, atol=1e-6)
-    assert "positions 504–519 of 1024" in figure.subfigs[0].subfigs[0].get_suptitle()
-
-
 def test_every_rank_and_kind_is_drawn(rng):
     for layer, shape in (
         (layers.XDConv3D(1, 2), (3, 4, 3, 1)),
@@ -214,37 +175,6 @@ def test_every_rank_and_kind_is_drawn(rng):
     figure = plot_operators(scale, scale)
     matrix = np.asarray(heatmaps(figure)[0, 0].get_array())
     np.testing.assert_allclose(matrix, 2 * np.eye(6), atol=1e-6)
-
-
-def test_picture_of_two_searchable_layers_shows_both_as_they_are(rng):
-    first = perturbed(built(layers.XDConv1D(1, 3, padding="causal"), 9, 1), rng, 0.5)
-    second = perturbed(built(layers.XDConv1D(1, 3, padding="causal"), 9, 1), rng, 0.5)
-    drawn = heatmaps(plot_operators(first, second))
-    for image, layer in zip(drawn[1], (first, second), strict=False):
-        expected = np.abs(layer.describe()["matrix/M0"])
-        np.testing.assert_allclose(np.asarray(image.get_array()), expected, atol=1e-6)
-
-
-def test_one_layer_is_drawn_beside_its_start(rng):
-    layer = perturbed(built(layers.XDConv1D(1, 3, padding="same"), 9, 1), rng, 0.5)
-    twin = built(keras.layers.Conv1D(1, 3, padding="same"), 9, 1)
-    twin.set_weights([layer.kernel, layer.bias])
-    figure = plot_operators(layer)
-    assert "positions" not in figure.subfigs[0].subfigs[0].get_suptitle()
-    drawn = heatmaps(figure)
-    for image, expected in zip(drawn[0], (twin, layer), strict=False):
-        np.testing.assert_allclose(
-            np.asarray(image.get_array()), operator_matrix(expected), atol=1e-6
-        )
-    with pytest.raises(ValueError, match="by itself must be searchable.*Received"):
-        plot_operators(twin)
-
-
-def test_matrix_is_measured_in_batches(rng, monkeypatch):
-    layer = built(layers.XDConv2D(2, 3, strides=2), 5, 6, 2)
-    expected = operator_matrix(layer, 1, 1)
-    monkeypatch.setattr(operators, "_ENTRIES", 7 * 60)
-    np.testing.assert_allclose(operator_matrix(layer, 1, 1), expected, atol=1e-6)
 
 
 def test_bad_input_is_refused():

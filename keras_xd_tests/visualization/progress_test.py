@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
-from keras_xd.visualization import plot_optimization_history, style
+from keras_xd.visualization import plot_optimization_history
 from keras_xd.visualization.progress import optimization_history
 
 
@@ -43,24 +42,6 @@ def test_the_picture_shows_mean_and_deviation(rng, tmp_path):
     assert {text.get_text() for text in axes.texts} == {"random", "bayesian"}
     figure.savefig(tmp_path / "best.png")
     assert (tmp_path / "best.png").stat().st_size > 3000
-
-
-def test_curves_are_drawn_where_asked():
-    figure = Figure(layout="constrained")
-    axes = figure.subplots(1, 2)
-    assert plot_optimization_history({"one": [2.0, 1.0]}, axes=axes[1]) is figure
-    assert not axes[0].lines and len(axes[1].lines) == 1
-
-
-def test_of_two_curves_that_coincide_both_are_seen():
-    figure = plot_optimization_history({"one": [2.0, 1.0], "two": [2.0, 1.0], "three": [3.0, 1.0]})
-    axes = figure.axes[0]
-    widths = [line.get_linewidth() for line in axes.lines]
-    assert np.diff(widths).max() < -0.5 and widths[-1] == style.PARAMETERS["lines.linewidth"]
-    axes.set_ylim(bottom=0.0)
-    # Labels stand at the ends, whose height has changed.
-    ends = [text.xy[1] for text in axes.texts]
-    assert ends == [pytest.approx(1.0 / axes.get_ylim()[1])] * 3
 
 
 def test_another_direction_is_refused():

@@ -58,8 +58,8 @@ class ArchitectureLogits(keras.layers.Layer):
     - `"sampled"`: two different operations for each edge, drawn by their probabilities, with the
       softmax of their two logits as weights, and exact gradients; all other logits get none.
       (ProxylessNAS computes the one or the other, and rescales the two after each step so that
-      other probabilities stay: `keras_xd.callbacks.PathRescaling` does that.) Where a step moves
-      the weights alone, as in the bilevel modes of `SearchModel`, one is drawn.
+      other probabilities stay.) Where a step moves the weights alone, as in the bilevel modes of
+      `SearchModel`, one is drawn.
     - `"single_path"`: one discrete cell: of each first tier two edges, drawn by probabilities of
       their own, the softmax of `edge_logits` over the edges of a block, and one operation of each.
       Derivatives are those of a softmax over all operations of a tier, as with `"gumbel"`. What is

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.protocol import add_bounded_weight
 from keras_xd.core.type_aliases import Config, LayerOptions, Regularizer, Shape, Tensor
 from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
@@ -165,6 +166,8 @@ class StaticDepthMask(keras.layers.Layer):
     >>> float(searched.finalize()(np.ones((1, 2)), index=3)[0, 0])
     0.0
     """
+
+    add_weight = add_bounded_weight
 
     def __init__(self, blocks: int, **kwargs: Unpack[LayerOptions]):
         super().__init__(**kwargs)

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.protocol import add_bounded_weight
 from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Sizes, Tensor
 
 
@@ -37,6 +38,8 @@ class StaticMask(keras.layers.Layer):
     >>> np.round(searched.finalize()(np.ones((1, 9)))[0], 1)
     array([0. , 0. , 0. , 0.1, 1. , 0.1, 0. , 0. , 0. ], dtype=float32)
     """
+
+    add_weight = add_bounded_weight
 
     def __init__(self, axis: Sizes = -1, **kwargs: Unpack[LayerOptions]):
         super().__init__(**kwargs)

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_xd.core import convolutions, validation
+from keras_xd.core.protocol import add_bounded_weight
 from keras_xd.core.type_aliases import Config, ConvOptions, Shape, Tensor
 from keras_xd.layers.mixed import window_padding
 
@@ -24,6 +25,7 @@ class OperationLayer(keras.layers.Layer):
     `ConvolutionOfAnyRank`, and has the `rank`.
     """
 
+    add_weight = add_bounded_weight
     like = keras.layers.Conv1D
     fixed: tuple[str, ...] = ()
 

@@ -96,6 +96,9 @@ class XDLayer(FoldedOperation):
         channels, sizes = self._split_shape(input_shape)
         validation.channel_groups(self.groups, channels=channels)
         self._geometry, self._plans = self._sizes(input_shape)
+        numbers = sum(plan.parameters * depth for plan in self._plans for depth in self.depth)
+        matrices = f"the K-matrices of layer '{self.name}'"
+        validation.matrix_numbers(numbers, matrices, validation.LARGEST_KMATRIX)
         self._warn_of_large_circles(self._plans)
         self.warm_start.check(self, channels)
         numbers = math.prod(self._kernel_shape(channels))

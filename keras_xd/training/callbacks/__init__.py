@@ -7,7 +7,6 @@ from keras_xd.training.callbacks.drop_path_schedule import DropPathSchedule
 from keras_xd.training.callbacks.dynamic_rendering import DynamicRendering
 from keras_xd.training.callbacks.genotype_logger import GenotypeLogger
 from keras_xd.training.callbacks.non_finite import TerminateOnNonFinite
-from keras_xd.training.callbacks.path_rescaling import PathRescaling
 from keras_xd.training.callbacks.perturbation_selection import PerturbationSelection
 from keras_xd.training.callbacks.temperature_schedule import TemperatureSchedule
 from keras_xd.training.callbacks.warm_restarts import WarmRestarts
@@ -19,7 +18,6 @@ __all__ = [
     "DropPathSchedule",
     "DynamicRendering",
     "GenotypeLogger",
-    "PathRescaling",
     "PerturbationSelection",
     "TemperatureSchedule",
     "TerminateOnNonFinite",

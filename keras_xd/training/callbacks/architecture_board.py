@@ -11,6 +11,7 @@ from keras_xd.core.searchable import SearchableLayer, named_layers
 from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import UnknownSizeError, positive_integer
 from keras_xd.graph.cost import counted_multiply_adds, uncounted_layers
+from keras_xd.training.architecture_drift import architecture_of, relative_distance
 from keras_xd.training.callbacks.event_file import EventFile, check_tensorboard, checked_hparams
 
 # Numbers in the unit impulses of all input positions.
@@ -148,8 +149,7 @@ class ArchitectureBoard(keras.callbacks.Callback):
         for name, number in scalars.items():
             self._file.scalar(f"{path}/{name}", number, self._step)
         for tag, image in images.items():
-            content = _visualization().png(image)
-            self._file.image(tag, (image.shape[1], image.shape[0]), content, self._step)
+            self._file.image(tag, image, self._step)
         kind = type(layer).__name__
         rows = [(path, kind, name, _in_words(value)) for name, value in described.items()]
         described.clear()  # drawing leaves frames behind until the next garbage collection
@@ -163,12 +163,11 @@ class ArchitectureBoard(keras.callbacks.Callback):
 
     def _distance(self, path, layer):
         """Return how far a layer's architecture is from where this callback saw it first."""
-        values = [keras.ops.convert_to_numpy(v) for v in layer.architecture_variables]
-        now = np.concatenate([np.zeros(0), *(np.ravel(v) for v in values)])
+        now = architecture_of(layer)
         start = self._start.setdefault(path, now)
         if start.shape != now.shape:
             start = self._start[path] = now  # another model
-        return float(np.linalg.norm(now - start) / (np.linalg.norm(start) or 1.0))
+        return relative_distance(now, start)
 
     def _complexity(self):
         try:

@@ -1,6 +1,5 @@
 """A warning of searches that end in operations without weights, or nowhere."""
 
-import numbers
 import warnings
 from collections.abc import Sequence
 
@@ -9,7 +8,8 @@ import numpy as np
 
 from keras_xd.core.searchable import SearchableLayer, named_layers
 from keras_xd.core.type_aliases import Logs
-from keras_xd.core.validation import one_of, positive_integer
+from keras_xd.core.validation import is_number, one_of, positive_integer
+from keras_xd.training.architecture_drift import architecture_of, relative_distance
 
 PARAMETER_FREE = ("skip", "identity", "zero", "max_pooling_3", "average_pooling_3")
 
@@ -86,12 +86,12 @@ class CollapseGuard(keras.callbacks.Callback):
         stop: bool = False,
     ):
         super().__init__()
-        if share is not None and not (_is_number(share) and 0 < share <= 1):
+        if share is not None and not (is_number(share) and 0 < share <= 1):
             raise ValueError(
                 f"`share` must be a number above 0 and up to 1, or None. Received: share={share!r}"
             )
         if minimum_distance is not None and not (
-            _is_number(minimum_distance) and 0 < minimum_distance < float("inf")
+            is_number(minimum_distance) and 0 < minimum_distance < float("inf")
         ):
             raise ValueError(
                 "`minimum_distance` must be a positive number or None. "
@@ -130,7 +130,7 @@ class CollapseGuard(keras.callbacks.Callback):
         self._moves = not getattr(optimizer, "architecture_fixed", False)
         if self._moves and self._starts is None:
             self._starts = {
-                path: _flat(layer)
+                path: architecture_of(layer)
                 for path, layer in self._searchable.items()
                 if any(variable.trainable for variable in layer.architecture_variables)
             }
@@ -179,13 +179,10 @@ class CollapseGuard(keras.callbacks.Callback):
         """Add to the logs how far the architecture is; return as `_collapses` does."""
         if not self._starts:
             return []
-        distances = {}
-        for path, start in self._starts.items():
-            change, size = (
-                np.linalg.norm(_flat(self._searchable[path]) - start),
-                np.linalg.norm(start),
-            )
-            distances[path] = float(change / size if size else change)
+        distances = {
+            path: relative_distance(architecture_of(self._searchable[path]), start)
+            for path, start in self._starts.items()
+        }
         logs["architecture_distance"] = float(np.mean(list(distances.values())))
         if self.minimum_distance is None or self._epochs < self.patience:
             return []
@@ -220,15 +217,3 @@ def _relative_entropy(shares):
     shares = np.array([share for share in shares], "float64")
     positive = shares[shares > 0]
     return float(abs(np.sum(positive * np.log(positive)))) / max(np.log(len(shares)), 1e-30)
-
-
-def _flat(layer):
-    """Return a copy of all architecture variables of a layer as one vector."""
-    tensors = [keras.ops.convert_to_tensor(v) for v in layer.architecture_variables]
-    return np.concatenate(
-        [keras.ops.convert_to_numpy(t).astype("float64").ravel() for t in tensors]
-    )
-
-
-def _is_number(value):
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import keras
 
 from keras_xd.core.type_aliases import Logs
-from keras_xd.training.budget import check_weight
+from keras_xd.core.validation import nonnegative_number
 
 
 class ComplexityWeight(keras.callbacks.Callback):
@@ -58,7 +58,7 @@ class ComplexityWeight(keras.callbacks.Callback):
             )
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
-        self.model.complexity_weight = check_weight(self.schedule(epoch))
+        self.model.complexity_weight = nonnegative_number(self.schedule(epoch), "complexity_weight")
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if logs is not None:

@@ -1,8 +1,7 @@
-"""TensorBoard's event files, written by the package tensorboard alone, on any backend of Keras."""
+"""TensorBoard's event files, on any backend of Keras."""
 
 import importlib
 import numbers
-import time
 
 import numpy as np
 
@@ -11,50 +10,34 @@ class EventFile:
     """A new event file for one run."""
 
     def __init__(self, folder):
-        self._writer = _tensorboard("summary.writer.event_file_writer").EventFileWriter(str(folder))
+        import tensorflow as tf
+
+        self._summary = tf.summary
+        self._writer = tf.summary.create_file_writer(str(folder))
 
     def scalar(self, tag, value, step):
         """Write a number."""
-        summary = _tensorboard("plugins.scalar.summary_v2").scalar_pb(tag, float(value))
-        self._add(summary, step)
+        with self._writer.as_default(step):
+            self._summary.scalar(tag, float(value))
 
     def text(self, tag, text, step):
         """Write a text in Markdown."""
-        self._add(_tensorboard("plugins.text.summary_v2").text_pb(tag, text), step)
+        with self._writer.as_default(step):
+            self._summary.text(tag, text)
 
-    def image(self, tag, size, content, step):
-        """Write an image."""
-        summary = _tensorboard("compat.proto.summary_pb2").Summary()
-        summary.value.add(
-            tag=tag,
-            metadata=_tensorboard("plugins.image.metadata").create_summary_metadata(
-                display_name=None, description=None
-            ),
-            tensor=_tensorboard("util.tensor_util").make_tensor_proto(
-                [*(str(length).encode() for length in size), content]
-            ),
-        )
-        self._add(summary, step)
+    def image(self, tag, image, step):
+        """Write an image, an array `(height, width, 3)`."""
+        with self._writer.as_default(step):
+            self._summary.image(tag, image[None])
 
     def start_session(self, hparams):
         """Write the hyperparameters of the run, as `checked_hparams` returns them."""
-        self._add(_tensorboard("plugins.hparams.summary_v2").hparams_pb(hparams), 0)
+        self._write(_hparams().api.hparams_pb(hparams))
 
     def end_session(self):
         """Write that the run of `start_session` has come to its end."""
-        metadata = _tensorboard("plugins.hparams.metadata")
-        plugin_data = _tensorboard("plugins.hparams.plugin_data_pb2")
-        status = _tensorboard("plugins.hparams.api_pb2").Status.Value("STATUS_SUCCESS")
-        end = plugin_data.SessionEndInfo(status=status, end_time_secs=time.time())
-        summary = _tensorboard("compat.proto.summary_pb2").Summary()
-        summary.value.add(
-            tag=metadata.SESSION_END_INFO_TAG,
-            metadata=metadata.create_summary_metadata(
-                plugin_data.HParamsPluginData(session_end_info=end)
-            ),
-            tensor=metadata.NULL_TENSOR,
-        )
-        self._add(summary, 0)
+        hparams = _hparams()
+        self._write(hparams.summary.session_end_pb(hparams.api_pb2.STATUS_SUCCESS))
 
     def flush(self):
         """Wait until all is in the file."""
@@ -64,14 +47,14 @@ class EventFile:
         """Write what is left and close the file."""
         self._writer.close()
 
-    def _add(self, summary, step):
-        events = _tensorboard("compat.proto.event_pb2")
-        self._writer.add_event(events.Event(wall_time=time.time(), step=step, summary=summary))
+    def _write(self, record):
+        with self._writer.as_default(0):
+            self._summary.experimental.write_raw_pb(record.SerializeToString())
 
 
 def check_tensorboard():
     """Raise `ImportError` if the package tensorboard is missing."""
-    _tensorboard("summary.writer.event_file_writer")
+    _hparams()
 
 
 def checked_hparams(hparams):
@@ -88,9 +71,12 @@ def checked_hparams(hparams):
     return found
 
 
-def _tensorboard(module):
+def _hparams():
+    """Return TensorBoard's package of hyperparameters."""
     try:
-        return importlib.import_module(f"tensorboard.{module}")
+        for name in ("api", "api_pb2", "summary"):
+            importlib.import_module(f"tensorboard.plugins.hparams.{name}")
+        return importlib.import_module("tensorboard.plugins.hparams")
     except ImportError as error:
         raise ImportError(
             "An `ArchitectureBoard` needs the package tensorboard, which the extra `tuner` of "

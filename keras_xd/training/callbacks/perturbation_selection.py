@@ -95,12 +95,7 @@ class PerturbationSelection(keras.callbacks.Callback):
         self.x, self.y, self.metric = x, y, metric
         self.mode = validation.one_of(mode, ("min", "max"), "mode")
         self.batch_size = batch_size
-        if not validation.is_integer(epochs_between) or epochs_between < 0:
-            raise ValueError(
-                "`epochs_between` must be an integer of at least 0. "
-                f"Received: epochs_between={epochs_between!r}"
-            )
-        self.epochs_between = epochs_between
+        self.epochs_between = validation.nonnegative_integer(epochs_between, "epochs_between")
         self.seed = validation.seed(seed)
         self.genotype: Genotype | None = None
 

@@ -1,15 +1,14 @@
 """Warm restarts of the learning rate and of the weights (SGDR)."""
 
 import math
-import numbers
 from collections.abc import Callable
 
 import keras
 import numpy as np
 
+from keras_xd.core import validation
 from keras_xd.core.searchable import model_variables, reset_weights
 from keras_xd.core.type_aliases import Logs
-from keras_xd.core.validation import is_integer, one_of, positive_integer
 from keras_xd.training import rates
 from keras_xd.training.callbacks import training_state
 from keras_xd.training.optimizers import ArchitectureOptimizer
@@ -102,34 +101,31 @@ class WarmRestarts(keras.callbacks.Callback):
         seed: int | None = None,
     ):
         super().__init__()
-        self.first_period = positive_integer(first_period, "first_period")
-        self.period_factor = positive_integer(period_factor, "period_factor")
+        self.first_period = validation.positive_integer(first_period, "first_period")
+        self.period_factor = validation.positive_integer(period_factor, "period_factor")
         given = {
             "learning_rate": learning_rate,
             "architecture_learning_rate": architecture_learning_rate,
         }
         self.rates = {name: rate for name, rate in given.items() if rate is not None}
         for name, value in {**self.rates, "minimum": minimum}.items():
-            if not _is_number(value) or not 0 <= value < math.inf:
-                raise ValueError(f"`{name}` must be a number ≥ 0. Received: {name}={value!r}")
+            validation.nonnegative_number(value, name)
         if any(rate < minimum for rate in self.rates.values()):
             raise ValueError(
                 f"No rate may be below `minimum`. Received: {self.rates}, minimum={minimum!r}"
             )
         self.minimum = minimum
         if not callable(annealing):
-            one_of(annealing, ("cosine",), "annealing")
+            validation.one_of(annealing, ("cosine",), "annealing")
         self.annealing = annealing if callable(annealing) else cosine
-        self.granularity = one_of(granularity, ("epoch", "batch"), "granularity")
-        self.reset_weights = one_of(reset_weights, (True, False), "reset_weights")
+        self.granularity = validation.one_of(granularity, ("epoch", "batch"), "granularity")
+        self.reset_weights = validation.one_of(reset_weights, (True, False), "reset_weights")
         if not self.rates and not reset_weights:
             raise ValueError(
                 "`WarmRestarts` needs a rate to anneal or weights to reset. Received: "
                 "learning_rate=None, architecture_learning_rate=None, reset_weights=False"
             )
-        if seed is not None and (not is_integer(seed) or seed < 0):
-            raise ValueError(f"`seed` must be an integer ≥ 0 or None. Received: seed={seed!r}")
-        self.seed = seed
+        self.seed = validation.seed(seed)
 
     def on_train_begin(self, logs: Logs = None) -> None:
         optimizer = getattr(self.model, "search_optimizer", None)
@@ -225,7 +221,3 @@ def place(count, first_period, period_factor):
 def cosine(progress):
     """Return the factor of cosine annealing: 1 at the begin of a period, 0 at its end."""
     return (1 + math.cos(math.pi * progress)) / 2
-
-
-def _is_number(value):
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)

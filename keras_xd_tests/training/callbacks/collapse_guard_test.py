@@ -64,21 +64,6 @@ def test_collapse_is_the_share_of_operations_without_weights():
     np.testing.assert_allclose(history["mixture_entropy"], (first + second) / 2, rtol=1e-6)
 
 
-def test_a_search_collapses_and_stops():
-    """The targets are zero: the convolution, which alone has another value, loses its share."""
-    layer = mixture(candidates=("convolution_3", "zero"), kernel_initializer="ones")
-    search = SearchModel(keras.Sequential([keras.Input((8, 1)), layer]))
-    search.compile(keras.optimizers.SGD(0.0), keras.optimizers.SGD(0.2), "mse", run_eagerly=True)
-    guard = CollapseGuard(0.8, stop=True)
-    x = np.ones((1, 8, 1), "float32")
-    with pytest.warns(UserWarning, match="'mix' has collapsed: .* have the share 0.8"):
-        history = search.fit(x, 0 * x, epochs=20, callbacks=[guard], verbose=0).history
-    shares = history["parameter_free_share"]
-    assert 1 < len(shares) < 20
-    assert all(share < 0.8 for share in shares[:-1]) and shares[-1] >= 0.8
-    assert shares[-1] == layer.describe()["share/zero"]
-
-
 def test_other_operations_and_no_limit():
     layer = mixture()
     guard = CollapseGuard(0.2, operations=["skip"], minimum_distance=None)
@@ -132,14 +117,6 @@ def test_frozen_layers_do_not_stall():
     frozen.gates.trainable = False
     _, messages = fit([frozen, free], CollapseGuard(patience=1), 1, shape=(4,))
     assert len(messages) == 1 and "'free' has stalled" in messages[0]
-
-
-def test_plain_fit_can_be_watched():
-    model = keras.Sequential([keras.Input((4,)), Gates(1, name="gated")])
-    model.compile(keras.optimizers.SGD(0.0), "mse", run_eagerly=True)
-    x = classification_data(4)[0]
-    with pytest.warns(UserWarning, match="'gated' has stalled"):
-        model.fit(x, x[:, :1], callbacks=[CollapseGuard(patience=1)], verbose=0)
 
 
 @pytest.mark.parametrize(

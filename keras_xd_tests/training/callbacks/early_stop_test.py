@@ -105,30 +105,6 @@ def test_cooldown_begins_with_the_best_weights_of_the_search():
     np.testing.assert_array_equal(architecture_variables(search)[0], course.architectures[2])
 
 
-def test_another_callback_that_stops_ends_training():
-    def stop(epoch, logs=None):
-        if epoch == 2:
-            search_of_course[0].stop_training = True
-
-    class Keep(keras.callbacks.Callback):
-        def on_train_begin(self, logs=None):
-            search_of_course.append(self.model)
-
-    search_of_course = []
-    stopper = keras.callbacks.LambdaCallback(on_epoch_end=stop)
-    assert train(FALLING, callbacks=[Keep(), stopper])[0].phases == "sss"
-    search_of_course.clear()
-    stop_in_batch = keras.callbacks.LambdaCallback(
-        on_train_batch_end=lambda batch, logs: setattr(search_of_course[0], "stop_training", True)
-    )
-    assert train(STALE, callbacks=[Keep(), stop_in_batch], patience=0)[0].phases == "s"
-
-
-def test_two_early_stops_make_one_cooldown():
-    other = keras.callbacks.EarlyStopping("course", mode="min", patience=2)
-    assert train(STALE, callbacks=[other], cooldown=3)[0].phases == "ss" + "ccc"
-
-
 def test_without_an_architecture_to_train_a_stop_is_a_stop():
     search = SearchModel(small_model())
     search.model.layers[0].gates.trainable = False

@@ -41,12 +41,6 @@ def test_epochs_are_counted_with_a_callback_list():
     assert int(search.search_optimizer.architecture_optimizer.iterations.numpy()) == 1
 
 
-def test_one_callback_needs_no_list():
-    search, seen = search_model(), []
-    search.fit(*classification_data(), callbacks=counts_seen(search, seen), verbose=0)
-    assert seen == [1]
-
-
 # `pytest.warns` also finds what Keras itself warns of when it reads a variable.
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 def test_a_search_that_has_diverged_warns_once():

@@ -125,28 +125,6 @@ def test_variables_are_looked_at_where_no_loss_tells():
     assert same(state(search), start)
 
 
-def test_nothing_good_to_put_back():
-    search = search_model()
-    search.model.layers[0].bias.assign([np.nan])
-    with pytest.warns(UserWarning, match="loss = nan; there was no finite state to put back"):
-        search.fit(*data(), epochs=3, callbacks=[TerminateOnNonFinite("no.keras")], **FIT)
-
-
-@pytest.mark.parametrize("ending", [".keras", ".weights.h5"])
-def test_saved_to_a_path_that_is_free(ending, tmp_path):
-    path = tmp_path / "new" / f"good{ending}"
-    search = search_model()
-    spoiler = Spoiler(1, 1)
-    with pytest.warns(UserWarning, match=f"put back and saved to '{path}'"):
-        search.fit(*data(), epochs=3, callbacks=[spoiler, TerminateOnNonFinite(path)], **FIT)
-    if ending == ".keras":
-        loaded = keras.saving.load_model(path)
-    else:
-        loaded = search_model(seed=5)
-        loaded.load_weights(path)
-    assert same(state(loaded), spoiler.ends[0])
-
-
 def test_a_file_is_never_replaced_without_being_asked(tmp_path):
     path = tmp_path / "good.keras"
     path.write_text("precious")
@@ -179,15 +157,6 @@ def test_gradients_that_overflow_under_loss_scaling_do_not_stop():
     search.fit(*data(), epochs=2, callbacks=[guard], **FIT)
     assert guard.stopped_epoch is None
     assert float(search.optimizer.dynamic_scale) < 3e38
-
-
-def test_plain_models_are_guarded_too():
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-    model.compile(keras.optimizers.SGD(1e30), "mse")
-    start = [v.numpy() for v in model.variables]
-    with pytest.warns(UserWarning, match="loss = (inf|nan)"):
-        model.fit(*data(), callbacks=[TerminateOnNonFinite()], **FIT)
-    assert same([v.numpy() for v in model.variables], start)
 
 
 @pytest.mark.parametrize(

@@ -142,28 +142,3 @@ def test_bad_arguments(rng, monkeypatch):
     stubbed(search, [rng.random((18, 2)) for _ in range(2)])
     with pytest.raises(ValueError, match="`metric` must be one of .*Received: metric='error'"):
         trained(PerturbationSelection(x, y, metric="error"), 1, search, rng)
-
-
-def test_tuning_moves_weights_and_the_edges_that_are_left(rng):
-    """Edges that are decided stay so in the steps between."""
-    search = searched("perturbation", NAMES[:2], channels=1, run_eagerly=True)
-    x, y = samples(rng)
-    stubbed(search, [rng.random((18, 2)) for _ in range(2)])
-    kinds, seen, decided = architectures(search), [], []
-
-    def note(epoch, logs):
-        seen.append([numpy(kind.logits) for kind in kinds])
-        search.stop_training = len(seen) == 4
-
-    noting = keras.callbacks.LambdaCallback(on_epoch_end=note)
-    selection = PerturbationSelection(x, y, epochs_between=1, seed=0)
-    search.fit(x, y, epochs=18, verbose=0, callbacks=[selection, noting])
-    assert len(seen) == 4
-    for before, after in zip(seen[:-1], seen[1:], strict=True):
-        for one, other in zip(before, after, strict=True):
-            kept = one.max(-1) == 15
-            decided.append(kept.sum())
-            np.testing.assert_allclose(one[kept], other[kept], atol=1e-6)
-            assert np.all(np.any(one[~kept] != other[~kept], axis=-1))
-    assert 0 < max(decided) < 18
-    assert layers.derived_genotype(search) == selection.genotype

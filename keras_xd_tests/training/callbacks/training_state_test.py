@@ -27,7 +27,3 @@ def test_the_weights_are_those_after_the_batch():
     first, second = seen.kernels
     assert not np.array_equal(first, second)
     np.testing.assert_array_equal(second, keras.ops.convert_to_numpy(model.layers[0].kernel))
-
-
-def test_models_without_such_a_state_are_left_alone():
-    training_state.synchronize(keras.layers.Dense(1))
