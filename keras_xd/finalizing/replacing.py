@@ -89,8 +89,8 @@ def replace(
     if found is not None and found.layer is not None:
         return Replacement(layer, found.layer, "snapped", found)
     plain = layer.finalize(form, weight_dtype, tolerance)
-    form, reason = _form(plain), None if found is None else found.reason
-    if form == LOW_RANK and form != LOW_RANK:
+    found_form, reason = _form(plain), None if found is None else found.reason
+    if form == LOW_RANK and found_form != LOW_RANK:
         reason = "no ranks within the tolerance are small and fast enough"
     return Replacement(layer, plain, found_form, found, reason)
 
