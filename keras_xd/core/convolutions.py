@@ -5,18 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-from keras import activations, constraints, initializers, ops, regularizers
+from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.configured import KERAS_OBJECTS, arguments_of, bias_of, checked_data_format
 from keras_xd.core.type_aliases import Config, Shape
-
-# By the last word of an argument's name.
-_OBJECTS = {
-    "activation": activations,
-    "initializer": initializers,
-    "regularizer": regularizers,
-    "constraint": constraints,
-}
 
 
 class ConvolutionOfAnyRank(keras.layers.Layer):
@@ -26,7 +19,7 @@ class ConvolutionOfAnyRank(keras.layers.Layer):
         own = {name: arguments.pop(name) for name in arguments_of(self.like)}
         super().__init__(activity_regularizer=own.pop("activity_regularizer"), **arguments)
         for name, value in own.items():
-            module = _OBJECTS.get(name.rpartition("_")[2])
+            module = KERAS_OBJECTS.get(name.rpartition("_")[2])
             setattr(self, name, value if module is None else module.get(value))
 
     def build(self, input_shape: Shape) -> None:
@@ -39,28 +32,14 @@ class ConvolutionOfAnyRank(keras.layers.Layer):
             regularizer=getattr(self, kernel + "regularizer"),
             constraint=getattr(self, kernel + "constraint"),
         )
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(
-                name="bias",
-                shape=(self.filters,),
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
+        self.bias = bias_of(self, (self.filters,))
 
     def get_config(self) -> Config:
         config = {**super().get_config(), "rank": self.rank}
         for name in arguments_of(self.like):
-            value, module = getattr(self, name), _OBJECTS.get(name.rpartition("_")[2])
+            value, module = getattr(self, name), KERAS_OBJECTS.get(name.rpartition("_")[2])
             config[name] = value if module is None else module.serialize(value)
         return config
-
-
-def arguments_of(keras_class):
-    """Return the names of the arguments that a convolution of Keras has beyond other layers."""
-    parameters = list(inspect.signature(keras_class.__init__).parameters.values())[1:]
-    return [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
 
 
 def checked_arguments(
@@ -80,10 +59,7 @@ def checked_arguments(
     padding = found["padding"]
     padding = padding.lower() if isinstance(padding, str) else padding
     found["padding"] = validation.one_of(padding, paddings, "padding")
-    if found["data_format"] is None:
-        found["data_format"] = keras.config.image_data_format()
-    formats = ("channels_last", "channels_first")
-    validation.one_of(found["data_format"], formats, "data_format")
+    found["data_format"] = checked_data_format(found["data_format"])
     found["use_bias"] = validation.boolean(found["use_bias"], "use_bias")
     if "groups" in found:
         validation.channel_groups(found["groups"], filters=found["filters"])

@@ -6,7 +6,7 @@ import numpy as np
 from keras_xd import layers
 from keras_xd.layers.cells import genotypes
 from keras_xd_tests.layers.ccnn import ck_conv_test
-from keras_xd_tests.layers.cells import cell_references, self_calibration_test
+from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.fourier import fft_convolution_test
 from keras_xd_tests.layers.mixed import dash_conv_test, operation_references
 from keras_xd_tests.sweep import subjects
@@ -274,7 +274,7 @@ def _calibration_oracle(layer, x):
     if layer.gate is not None:
         factor = float(keras.ops.convert_to_numpy(layer.residual_weight))
         factor = np.tanh(factor) if layer.gate == "tanh" else factor
-    return x + factor * self_calibration_test.addend(layer.operation, layer, x)
+    return cell_references.self_calibration(layer, x, factor)
 
 
 _calibration = subjects.subject(

@@ -7,14 +7,15 @@ from keras import ops
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
+from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.searchable import flatten_layers
-from keras_xd.core.type_aliases import Config, Tensor
+from keras_xd.core.type_aliases import Tensor
 
 STATISTICS = ("batch", "moving")
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class BatchStatisticsNormalization(keras.layers.BatchNormalization):
+class BatchStatisticsNormalization(ConfiguredLayer, keras.layers.BatchNormalization):
     """Keras' batch normalization, but in inference too by the statistics of the batch.
 
     Moving averages belong to the architectures that a search has passed through; while it changes
@@ -96,9 +97,6 @@ class BatchStatisticsNormalization(keras.layers.BatchNormalization):
             epsilon=self.epsilon,
         )
         return ops.cast(outputs, self.compute_dtype)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "statistics": self.statistics}
 
 
 def _moments(x, axis):

@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import shared_objects, validation
+from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import (
     Config,
@@ -39,7 +40,7 @@ WIDTHS = ("input", "middle", "output")
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class CCNNBlock(SearchableLayer):
+class CCNNBlock(ConfiguredLayer, SearchableLayer):
     """Residual block whose kernel size, resolution, three widths and existence are learned.
 
         h = conv(normalize(x)) + bias             depthwise, a continuous kernel, downsampled
@@ -359,27 +360,6 @@ class CCNNBlock(SearchableLayer):
             result[f"width/{place}"] = float(size)
             result[f"channels/{place}"] = float(count)
         return {**result, **self.convolution.describe()}
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "network": shared_objects.serialized(self.network),
-            "learn": self.learn,
-            "depth": shared_objects.serialized(self.depth),
-            "index": self.index,
-            "kernel_size": self.kernel_size,
-            "padding": self.padding,
-            "initial_kernel_size": self.initial_kernel_size,
-            "initial_width": self.initial_width,
-            "width_temperature": self.width_temperature,
-            "resolution_temperature": self.resolution_temperature,
-            "dropout": self.dropout,
-            "statistics": self.statistics,
-            "rendering": self.rendering,
-            "per_channel": self.per_channel,
-            "kernel_scaling": self.kernel_scaling,
-            "seed": self.seed,
-        }
 
     @classmethod
     def from_config(cls, config: Config) -> "CCNNBlock":

@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import shared_objects, validation
+from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import (
     Activation,
@@ -34,7 +35,7 @@ RENDERINGS = ("static", "dynamic")
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
+class CKConv(ConfiguredLayer, ContinuousKernel, LongConvolution, SearchableLayer):
     """Depthwise convolution with a continuous kernel, a Gaussian mask, and learned downsampling.
 
     The kernel of `K` taps on each axis is a function of coordinates from -1 to 1, made by a small
@@ -350,25 +351,6 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
     def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Return what the masks draw."""
         return [value for mask in self._masks() for value in mask.random_architecture(generator)]
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "rank": self.rank,
-            "network": shared_objects.serialized(self.network),
-            "kernel_size": self.kernel_size,
-            "padding": self.padding,
-            "learn_kernel_size": self.learn_kernel_size,
-            "initial_kernel_size": self.initial_kernel_size,
-            "learn_resolution": self.learn_resolution,
-            "temperature": self.temperature,
-            "convolution": self.convolution,
-            "rendering": self.rendering,
-            "kernel_scaling": self.kernel_scaling,
-            **self._common_config(),
-            "architecture_regularizer": keras.regularizers.serialize(self.architecture_regularizer),
-            "seed": self.seed,
-        }
 
     @classmethod
     def from_config(cls, config: Config) -> "CKConv":

@@ -7,7 +7,6 @@ import keras
 from keras_xd.core import validation
 from keras_xd.core.type_aliases import (
     Activation,
-    Config,
     Initializer,
     InitialSize,
     LayerOptions,
@@ -42,6 +41,8 @@ class CKConvOptions(LayerOptions, total=False):
 class _RankedCKConv(CKConv):
     """A `CKConv` whose rank is that of the class."""
 
+    fixed = ("rank",)
+
     def __init__(
         self,
         network: KernelNetwork | None = None,
@@ -49,11 +50,6 @@ class _RankedCKConv(CKConv):
         **kwargs: Unpack[CKConvOptions],
     ):
         super().__init__(self.fixed_rank, network, kernel_size, **kwargs)
-
-    def get_config(self) -> Config:
-        config = super().get_config()
-        del config["rank"]
-        return config
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -144,9 +140,6 @@ class _FlexConv(_RankedCKConv):
             penalty = self.kernel_network.alias_penalty(self.largest_size)
             self.add_loss(self.alias_penalty * penalty)
         return outputs
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "alias_penalty": self.alias_penalty}
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

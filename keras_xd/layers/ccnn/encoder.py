@@ -7,8 +7,9 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.core.type_aliases import Config, Description, LayerOptions, Shape, Tensor
+from keras_xd.core.type_aliases import Description, LayerOptions, Shape, Tensor
 from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNormalization
 from keras_xd.layers.ccnn.finalized_block import activated
 from keras_xd.layers.masked import masks
@@ -16,7 +17,7 @@ from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class CCNNEncoder(SearchableLayer):
+class CCNNEncoder(ConfiguredLayer, SearchableLayer):
     """Linear layer, batch normalization, width mask and GELU, to all channels of the blocks.
 
         y = gelu(m · normalize(linear(x)))
@@ -126,19 +127,9 @@ class CCNNEncoder(SearchableLayer):
             "channels": float(masks.support(values)[1]),
         }
 
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "initial_width": self.initial_width,
-            "temperature": self.temperature,
-            "statistics": self.statistics,
-            "seed": self.seed,
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StaticCCNNEncoder(keras.layers.Layer):
+class StaticCCNNEncoder(ConfiguredLayer):
     """Linear layer, batch normalization and GELU; channels of zeros behind them.
 
     A `CCNNEncoder` becomes one by `finalize()`. Its weights can be trained further.
@@ -241,14 +232,6 @@ class StaticCCNNEncoder(keras.layers.Layer):
     def activations(self, input_shape: Shape) -> int:
         """Return how many entries the linear layer gives out for a sample."""
         return math.prod(input_shape[1:-1]) * self.width
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "width": self.width,
-            "statistics": self.statistics,
-        }
 
 
 def _check_known(shape, name):

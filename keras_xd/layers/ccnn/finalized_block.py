@@ -8,6 +8,7 @@ import keras
 from keras import activations, initializers, ops
 
 from keras_xd.core import shared_objects, validation
+from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.quantization import QuantizedWeights, without_quantization
 from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNormalization
@@ -19,7 +20,7 @@ CHANNELS_OF_A_COPY = 16
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StaticCCNNBlock(QuantizedWeights):
+class StaticCCNNBlock(ConfiguredLayer, QuantizedWeights):
     """A residual block on the first channels of its inputs; the other channels pass it by.
 
     A `CCNNBlock` becomes one by `finalize()`. Its weights can be trained further, or stored in
@@ -226,14 +227,7 @@ class StaticCCNNBlock(QuantizedWeights):
     def get_config(self) -> Config:
         convolution = keras.saving.serialize_keras_object(self.convolution)
         convolution.pop("build_config", None)  # the block builds it
-        return {
-            **super().get_config(),
-            "widths": self.widths,
-            "convolution": convolution,
-            "dropout": self.dropout,
-            "statistics": self.statistics,
-            "per_channel": self.per_channel,
-        }
+        return {**super().get_config(), "convolution": convolution}
 
 
 def block_multiply_adds(points, r, widths, of_channel=None):

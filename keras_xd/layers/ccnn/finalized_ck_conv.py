@@ -7,8 +7,9 @@ import keras
 from keras import activations, initializers, ops
 
 from keras_xd.core import transforms, validation
+from keras_xd.core.configured import ConfiguredLayer, checked_data_format
 from keras_xd.core.quantization import QuantizedWeights
-from keras_xd.core.type_aliases import Activation, Config, Initializer, LayerOptions, Shape, Tensor
+from keras_xd.core.type_aliases import Activation, Initializer, LayerOptions, Shape, Tensor
 from keras_xd.layers.fourier import fft_convolution
 
 CONVOLUTIONS = ("auto", "direct", "fourier")
@@ -22,20 +23,10 @@ class LongConvolution(keras.layers.Layer):
 
     def _set_common(self, data_format, activation, use_bias, bias_initializer):
         """Keep the arguments of a Keras convolution."""
-        data_format = keras.config.image_data_format() if data_format is None else data_format
-        formats = ("channels_last", "channels_first")
-        self.data_format = validation.one_of(data_format, formats, "data_format")
+        self.data_format = checked_data_format(data_format)
         self.activation = activations.get(activation)
         self.use_bias = validation.boolean(use_bias, "use_bias")
         self.bias_initializer = initializers.get(bias_initializer)
-
-    def _common_config(self):
-        return {
-            "data_format": self.data_format,
-            "activation": activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "bias_initializer": initializers.serialize(self.bias_initializer),
-        }
 
     def _split_shape(self, shape):
         """Return the number of channels and the spatial sizes."""
@@ -121,7 +112,7 @@ class LongConvolution(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StaticCKConv(QuantizedWeights, LongConvolution):
+class StaticCKConv(ConfiguredLayer, QuantizedWeights, LongConvolution):
     """Depthwise convolution with a long kernel that is stored, tap by tap.
 
     A `CKConv` becomes one by `finalize()`. The outputs are those of the `CKConv`.
@@ -275,15 +266,3 @@ class StaticCKConv(QuantizedWeights, LongConvolution):
         _, sizes = self._split_shape(self.compute_output_shape(input_shape))
         reach = fft_convolution.reaches(self.kernel_size, self.before)
         return self._multiply_adds(input_shape, self.kernel_size, sizes, reach)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "kernel_size": self.kernel_size,
-            "before": self.before,
-            "circular": self.circular,
-            "learn_resolution": self.learn_resolution,
-            "bins": self.bins,
-            "convolution": self.convolution,
-            **self._common_config(),
-        }

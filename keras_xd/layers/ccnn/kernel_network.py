@@ -9,7 +9,8 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
+from keras_xd.core.configured import ConfiguredLayer
+from keras_xd.core.type_aliases import LayerOptions, Shape, Tensor
 
 KINDS = ("fourier", "siren", "magnet")
 # How many standard deviations of a Gabor filter's spectrum count as its content.
@@ -17,7 +18,7 @@ _DEVIATIONS = 2.0
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class KernelNetwork(keras.layers.Layer):
+class KernelNetwork(ConfiguredLayer):
     """Maps coordinates to features, of which each `CKConv` makes its kernel by a linear layer.
 
     One network given to several layers is shared by them: its weights exist once, and only the
@@ -174,18 +175,6 @@ class KernelNetwork(keras.layers.Layer):
             highest = ops.max(content + _DEVIATIONS * envelope, axis=-1) / (2 * math.pi)
             total = total + ops.sum(ops.square(ops.relu(highest - allowed)))
         return total
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "kind": self.kind,
-            "units": self.units,
-            "hidden_layers": self.hidden_layers,
-            "frequency": self.frequency,
-            "features": self.features,
-            "spread": self.spread,
-            "seed": self.seed,
-        }
 
     def _parts(self):
         """Return the weights as tensors by their names."""

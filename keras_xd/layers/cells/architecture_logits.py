@@ -10,9 +10,10 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import fixed_architecture, splitting, validation
+from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.randomness import gumbel_noise
 from keras_xd.core.tracing import traced_part
-from keras_xd.core.type_aliases import Config, Description, LayerOptions, Shape, Tensor
+from keras_xd.core.type_aliases import Description, LayerOptions, Shape, Tensor
 from keras_xd.layers.cells.genotypes import (
     BLOCKS,
     EDGES,
@@ -43,7 +44,7 @@ _DECIDED, _LEAD, _KEPT = 30.0, 20.0, 15.0
 
 
 @keras.saving.register_keras_serializable(package="keras_xd", name="CellArchitecture")
-class ArchitectureLogits(keras.layers.Layer):
+class ArchitectureLogits(ConfiguredLayer):
     """The architecture weights that all cells of one kind in a network share.
 
     One logit for each operation on each of the 18 edges, see `HeterogeneousCell`. The probabilities
@@ -302,12 +303,3 @@ class ArchitectureLogits(keras.layers.Layer):
 
     def call(self, inputs: Tensor | None = None) -> Tensor:
         return self.probabilities
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "reduction": self.reduction,
-            "operations": self.operations,
-            "seed": self.seed,
-            "relaxation": self.relaxation,
-        }

@@ -7,12 +7,13 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
+from keras_xd.core.configured import ConfiguredLayer
+from keras_xd.core.type_aliases import LayerOptions, Shape, Tensor
 from keras_xd.layers.cells.dynamic_conv import batch_normalization, image_channels, pointwise
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class ChannelAttention(keras.layers.Layer):
+class ChannelAttention(ConfiguredLayer):
     """A factor between 0 and 1 for each channel of each image, from the means of all channels.
 
     `sigmoid(V relu(W mean(x)))` with matrices `W` to a part of the channels and `V` back, without
@@ -69,12 +70,9 @@ class ChannelAttention(keras.layers.Layer):
         channels = image_channels(input_shape, self.name)
         return 2 * channels * max(channels // self.reduction, 1)
 
-    def get_config(self) -> Config:
-        return {**super().get_config(), "reduction": self.reduction}
-
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class SpatialAttention(keras.layers.Layer):
+class SpatialAttention(ConfiguredLayer):
     """A factor between 0 and 1 for each place of each image, from the channels around it.
 
     A 1 × 1 convolution to a part of the channels, which takes the strides, normalisation,
@@ -149,11 +147,3 @@ class SpatialAttention(keras.layers.Layer):
         channels = image_channels(input_shape, self.name)
         places = math.prod(self.compute_output_shape(input_shape)[1:])
         return places * max(channels // self.reduction, 1) * (channels + 9)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "strides": self.strides,
-            "reduction": self.reduction,
-            "affine": self.affine,
-        }

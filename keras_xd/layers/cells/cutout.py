@@ -6,13 +6,14 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
+from keras_xd.core.configured import ConfiguredLayer, checked_data_format
+from keras_xd.core.type_aliases import LayerOptions, Shape, Tensor
 
 
 # Not `keras.layers.RandomErasing`: its patch lies inside the image, in shares of the sides. The
 # middle of a cutout is any pixel, and near the borders its square sticks out of the image.
 @keras.saving.register_keras_serializable(package="keras_xd")
-class Cutout(keras.layers.Layer):
+class Cutout(ConfiguredLayer):
     """Sets a square of each image to zero, in training only.
 
     The middle of the square is any pixel with the same probability, another one for each image.
@@ -57,9 +58,7 @@ class Cutout(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.length = validation.positive_integer(length, "length")
-        data_format = keras.config.image_data_format() if data_format is None else data_format
-        formats = ("channels_last", "channels_first")
-        self.data_format = validation.one_of(data_format, formats, "data_format")
+        self.data_format = checked_data_format(data_format)
         self.seed = validation.seed(seed)
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.input_spec = keras.layers.InputSpec(ndim=4)
@@ -74,14 +73,6 @@ class Cutout(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return tuple(input_shape)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "length": self.length,
-            "data_format": self.data_format,
-            "seed": self.seed,
-        }
 
     def _covered(self, inputs, axis):
         """Return which places of an axis each square covers, in the shape of `inputs` or 1."""

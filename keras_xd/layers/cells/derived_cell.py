@@ -193,13 +193,7 @@ class DerivedCell(OperatorCell):
         return total
 
     def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "genotype_cell": self.genotype_cell.to_dict(),
-            "drop_path": self.drop_path,
-            "affine": self.affine,
-            "seed": self.seed,
-        }
+        return {**super().get_config(), "genotype_cell": self.genotype_cell.to_dict()}
 
     def _dropped(self, outcome):
         """Return the outcome with zeros for some samples."""
@@ -234,15 +228,10 @@ def derived_from(cell: OperatorCell) -> keras.layers.Layer:
         cloning.copy_state(old, new)
     if plain.calibration_gates is not None:
         plain.calibration_gates.assign(cell.calibration_gates)
-    return without_search(plain)
-
-
-def without_search(cell: DerivedCell) -> keras.layers.Layer:
-    """Return a built cell with every XD-operation in it multiplied out; itself if there is none."""
-    if not searchable_layers(cell):
-        return cell
-    replacer = LayerReplacer(lambda layer: isinstance(layer, SearchableLayer), _finalized)
-    return replacer(cell)
+    if not searchable_layers(plain):
+        return plain
+    # XD-operations are multiplied out.
+    return LayerReplacer(lambda layer: isinstance(layer, SearchableLayer), _finalized)(plain)
 
 
 def _finalized(layer):

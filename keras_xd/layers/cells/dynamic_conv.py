@@ -8,7 +8,8 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
+from keras_xd.core.configured import ConfiguredLayer
+from keras_xd.core.type_aliases import LayerOptions, Shape, Tensor
 from keras_xd.layers.mixed import window_padding
 
 WAYS = ("fold", "slices")
@@ -87,7 +88,7 @@ def widened(kernels, size: int, axes: tuple[int, int] = (1, 2)):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class DynamicKernel(keras.layers.Layer):
+class DynamicKernel(ConfiguredLayer):
     """Makes a depthwise kernel of each sample of a batch of images.
 
     context[c, t] = Σ_p (B x)[p, c] · softmax_p((T x)[p, t])
@@ -141,17 +142,9 @@ class DynamicKernel(keras.layers.Layer):
         places = math.prod(input_shape[1:-1])
         return places * (channels * (inner + taps) + inner * taps) + taps * inner * channels
 
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "kernel_size": self.kernel_size,
-            "reduction": self.reduction,
-            "affine": self.affine,
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class DynamicConv2D(keras.layers.Layer):
+class DynamicConv2D(ConfiguredLayer):
     """Depthwise convolution of images with kernels that are made of the images themselves.
 
     Each sample is convolved with its own `DynamicKernel`. To calibrate features as the paper does
@@ -215,15 +208,6 @@ class DynamicConv2D(keras.layers.Layer):
         """Return the multiply–adds of one sample."""
         outputs = math.prod(self.compute_output_shape(input_shape)[1:])
         return self.dynamic_kernel.multiply_adds(input_shape) + outputs * self.kernel_size**2
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "kernel_size": self.kernel_size,
-            "strides": self.strides,
-            "reduction": self.reduction,
-            "affine": self.affine,
-        }
 
 
 def pointwise(filters: int, name: str, dtype, strides: int = 1) -> keras.layers.Conv2D:

@@ -7,7 +7,8 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
+from keras_xd.core.configured import ConfiguredLayer
+from keras_xd.core.type_aliases import LayerOptions, Shape, Tensor
 from keras_xd.graph.cost import multiply_adds
 from keras_xd.layers.cells.dynamic_conv import (
     batch_normalization,
@@ -33,7 +34,7 @@ POOLING = ("max_pooling_3", "average_pooling_3")
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class FeatureOperation(keras.layers.Layer):
+class FeatureOperation(ConfiguredLayer):
     """One operation of a cell from features to as many features."""
 
     def __init__(
@@ -97,15 +98,6 @@ class FeatureOperation(keras.layers.Layer):
         """Return the multiply–adds of one sample."""
         return chained_multiply_adds(self.steps, input_shape)
 
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "filters": self.filters,
-            "operation": self.operation,
-            "strides": self.strides,
-            "affine": self.affine,
-        }
-
     def _separable_steps(self):
         size, rate, times = SEPARABLE[self.operation]
         steps = []
@@ -156,16 +148,28 @@ class FeatureOperation(keras.layers.Layer):
         return layer_class(name=name, dtype=self.dtype_policy, **arguments)
 
 
-@keras.saving.register_keras_serializable(package="keras_xd")
-class FactorizedReduce(keras.layers.Layer):
-    """Halves the size of images and reads all of them."""
+class _PointwiseLayer(ConfiguredLayer):
+    """Base class of layers whose 1 × 1 convolutions make so many channels."""
 
     def __init__(self, filters: int, affine: bool = True, **kwargs: Unpack[LayerOptions]):
         super().__init__(**kwargs)
-        if validation.positive_integer(filters, "filters") < 2:
-            raise ValueError(f"`filters` must be 2 at least. Received: filters={filters}")
-        self.filters = int(filters)
+        self.filters = validation.positive_integer(filters, "filters")
         self.affine = validation.boolean(affine, "affine")
+
+    def multiply_adds(self, input_shape: Shape) -> int:
+        """Return the multiply–adds of one sample."""
+        outputs = math.prod(self.compute_output_shape(input_shape)[1:])
+        return outputs * input_shape[-1]
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class FactorizedReduce(_PointwiseLayer):
+    """Halves the size of images and reads all of them."""
+
+    def __init__(self, filters: int, affine: bool = True, **kwargs: Unpack[LayerOptions]):
+        super().__init__(filters, affine, **kwargs)
+        if self.filters < 2:
+            raise ValueError(f"`filters` must be 2 at least. Received: filters={filters}")
         self.even = pointwise((self.filters + 1) // 2, "even", self.dtype_policy)
         self.odd = pointwise(self.filters // 2, "odd", self.dtype_policy)
         self.normalization = batch_normalization(affine, "normalization", self.dtype_policy)
@@ -190,23 +194,13 @@ class FactorizedReduce(keras.layers.Layer):
         image_channels(input_shape, self.name)
         return (input_shape[0], *(-(-n // 2) for n in input_shape[1:3]), self.filters)
 
-    def multiply_adds(self, input_shape: Shape) -> int:
-        """Return the multiply–adds of one sample."""
-        places = self.compute_output_shape(input_shape)[1:-1]
-        return math.prod(places) * input_shape[-1] * self.filters
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "filters": self.filters, "affine": self.affine}
-
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class ReLUConvBN(keras.layers.Layer):
+class ReLUConvBN(_PointwiseLayer):
     """Rectification, a 1 × 1 convolution without bias and normalisation."""
 
     def __init__(self, filters: int, affine: bool = True, **kwargs: Unpack[LayerOptions]):
-        super().__init__(**kwargs)
-        self.filters = validation.positive_integer(filters, "filters")
-        self.affine = validation.boolean(affine, "affine")
+        super().__init__(filters, affine, **kwargs)
         self.pointwise = pointwise(self.filters, "pointwise", self.dtype_policy)
         self.normalization = batch_normalization(affine, "normalization", self.dtype_policy)
 
@@ -221,13 +215,6 @@ class ReLUConvBN(keras.layers.Layer):
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         image_channels(input_shape, self.name)
         return (*input_shape[:-1], self.filters)
-
-    def multiply_adds(self, input_shape: Shape) -> int:
-        """Return the multiply–adds of one sample."""
-        return math.prod(input_shape[1:]) * self.filters
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "filters": self.filters, "affine": self.affine}
 
 
 # Saved files address what is in a tuple by the name of its class, which was another one.

@@ -8,8 +8,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.tracing import calls_traced_functions, traced_part
-from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
+from keras_xd.core.type_aliases import LayerOptions, Shape, Tensor
 from keras_xd.layers.cells.chosen_operation import chosen_outcome, combined_chosen
 from keras_xd.layers.cells.dynamic_conv import MOMENTUM
 from keras_xd.layers.cells.edge_operations import Edge, node_values, outcomes
@@ -17,7 +18,7 @@ from keras_xd.layers.cells.edge_products import joined
 
 
 @keras.saving.register_keras_serializable(package="keras_xd", name="EdgeStack")
-class FusedEdgeOps(keras.layers.Layer):
+class FusedEdgeOps(ConfiguredLayer):
     """The operations on the edges of a cell."""
 
     def __init__(
@@ -113,15 +114,6 @@ class FusedEdgeOps(keras.layers.Layer):
                     value = ops.convert_to_numpy(stacked)[numbers.index(row)][place.index]
             value = value.T if place.transposed else value
             variable.assign(np.reshape(value, variable.shape))
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "filters": self.filters,
-            "operations": self.operations,
-            "strides": self.strides,
-            "nodes": self.nodes,
-        }
 
     def _unstacked(self, count, of_poolings):
         """Return the weights of each edge or node by their names."""

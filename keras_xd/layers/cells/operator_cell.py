@@ -7,7 +7,8 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
+from keras_xd.core.configured import ConfiguredLayer
+from keras_xd.core.type_aliases import LayerOptions, Shape, Tensor
 from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
 from keras_xd.layers.cells.dynamic_conv import (
     DynamicKernel,
@@ -16,19 +17,14 @@ from keras_xd.layers.cells.dynamic_conv import (
     widened,
 )
 from keras_xd.layers.cells.features import FactorizedReduction, FeatureOperation, PointwiseOperation
-from keras_xd.layers.cells.genotypes import (
-    BLOCKS,
-    INPUTS,
-    KERNEL_SIZES,
-    is_feature,
-)
+from keras_xd.layers.cells.genotypes import BLOCKS, INPUTS, KERNEL_SIZES, is_feature
 from keras_xd.layers.cells.self_calibration import GATES, gate_value
 from keras_xd.layers.mixed import window_padding
 
 ATTENTION_MAPS = ("spatial", "channel")
 
 
-class OperatorCell(keras.layers.Layer):
+class OperatorCell(ConfiguredLayer):
     """Base class of cells: two inputs brought to one shape, four blocks, their concatenation.
 
     A subclass makes its operations in the constructor, `self.operations`, and gives
@@ -177,16 +173,6 @@ class OperatorCell(keras.layers.Layer):
         if self.reduction and (source is None or source >= INPUTS):
             sizes = [-(-n // 2) for n in sizes]
         return (None, *sizes, self.operation_filters)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "filters": self.filters,
-            "reduction": self.reduction,
-            "previous_reduction": self.previous_reduction,
-            "partial_channels": self.partial_channels,
-            "calibration_gate": self.calibration_gate,
-        }
 
     def preprocessing_multiply_adds(self, input_shape: Sequence[Shape]) -> int:
         """Return the multiply–adds that bring the inputs of one sample to one shape."""

@@ -104,6 +104,8 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         "PC-DARTS", 2020.
     """
 
+    fixed = ("affine",)
+
     def __init__(
         self,
         filters: int,
@@ -303,11 +305,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         return [*values, *inner]
 
     def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "weights": shared_objects.serialized(self.architecture),
-            "edge_layers": self.edge_layers,
-        }
+        return {**super().get_config(), "weights": shared_objects.serialized(self.architecture)}
 
     @classmethod
     def from_config(cls, config: Config) -> "HeterogeneousCell":

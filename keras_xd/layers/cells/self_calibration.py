@@ -6,7 +6,8 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
+from keras_xd.core.configured import ConfiguredLayer
+from keras_xd.core.type_aliases import LayerOptions, Shape, Tensor
 from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
 from keras_xd.layers.cells.dynamic_conv import DynamicConv2D, image_channels
 from keras_xd.layers.cells.genotypes import ATTENTION_OPERATIONS, DYNAMIC_OPERATIONS, KERNEL_SIZES
@@ -16,7 +17,7 @@ GATES = ("zero", "tanh", None)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class SelfCalibration(keras.layers.Layer):
+class SelfCalibration(ConfiguredLayer):
     """Self-calibration of features by attention or by a dynamic convolution, with a gate.
 
     `x + g · (x · attention(x))` or `x + g · (x ∗ kernel(x))`, where `∗` is the depthwise
@@ -105,15 +106,6 @@ class SelfCalibration(keras.layers.Layer):
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample; products with attention and gate do not count."""
         return self.calibration.multiply_adds(input_shape)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "operation": self.operation,
-            "gate": self.gate,
-            "reduction": self.reduction,
-            "affine": self.affine,
-        }
 
 
 def gate_value(weight: keras.Variable, gate: str) -> Tensor:

@@ -8,11 +8,12 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, Shape, Tensor
+from keras_xd.core.configured import ConfiguredLayer
+from keras_xd.core.type_aliases import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class PointNormalization(keras.layers.Layer):
+class PointNormalization(ConfiguredLayer):
     """Subtracts the mean of the training functions at each point and divides by their deviation.
 
         y = (x - mean) / (deviation + epsilon),   inverted: x = y · (deviation + epsilon) + mean
@@ -149,14 +150,6 @@ class PointNormalization(keras.layers.Layer):
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return 0: by convention a normalization has no multiply–adds."""
         return 0
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "channels": self.channels,
-            "invert": self.invert,
-            "epsilon": self.epsilon,
-        }
 
     def _check_shape(self, shape):
         sizes, channels = self.mean.shape[:-1], self.mean.shape[-1]

@@ -7,11 +7,33 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import transforms, validation
-from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Sizes, Tensor
+from keras_xd.core.configured import ConfiguredLayer, checked_data_format
+from keras_xd.core.type_aliases import LayerOptions, Shape, Sizes, Tensor
+
+
+class GridLayer(ConfiguredLayer):
+    """Base class of layers whose outputs have fixed spatial sizes."""
+
+    def __init__(
+        self, sizes: Sizes, data_format: str | None = None, **kwargs: Unpack[LayerOptions]
+    ):
+        super().__init__(**kwargs)
+        sizes = (sizes,) if validation.is_integer(sizes) else sizes
+        rank = len(sizes) if isinstance(sizes, (tuple, list)) else 0
+        validation.one_of(rank, (1, 2, 3), "number of sizes")
+        self.sizes = validation.integer_tuple(sizes, rank, "sizes")
+        self.data_format = checked_data_format(data_format)
+
+    def sizes_of(self, shape: Shape) -> tuple[int, ...]:
+        """Return the spatial sizes of inputs, or raise `ValueError`."""
+        return spatial_sizes(shape, len(self.sizes), self.data_format, self.name)
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        return with_sizes(input_shape, self.sizes, self.data_format)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class FourierResampling(keras.layers.Layer):
+class FourierResampling(GridLayer):
     """Samples the trigonometric interpolant of periodic data on a grid of other sizes.
 
     Along every axis the frequencies that both grids can hold keep their amplitudes: to a finer grid
@@ -46,20 +68,8 @@ class FourierResampling(keras.layers.Layer):
     True
     """
 
-    def __init__(
-        self, sizes: Sizes, data_format: str | None = None, **kwargs: Unpack[LayerOptions]
-    ):
-        super().__init__(**kwargs)
-        sizes = (sizes,) if validation.is_integer(sizes) else sizes
-        rank = len(sizes) if isinstance(sizes, (tuple, list)) else 0
-        validation.one_of(rank, (1, 2, 3), "number of sizes")
-        self.sizes = validation.integer_tuple(sizes, rank, "sizes")
-        data_format = keras.config.image_data_format() if data_format is None else data_format
-        formats = ("channels_last", "channels_first")
-        self.data_format = validation.one_of(data_format, formats, "data_format")
-
     def build(self, input_shape: Shape) -> None:
-        before = spatial_sizes(input_shape, len(self.sizes), self.data_format, self.name)
+        before = self.sizes_of(input_shape)
         first = 1 if self.data_format == "channels_last" else 2
         axes = {first + axis: size for axis, size in enumerate(before)}
         self.input_spec = keras.layers.InputSpec(ndim=len(self.sizes) + 2, axes=axes)
@@ -69,17 +79,14 @@ class FourierResampling(keras.layers.Layer):
         return resample(inputs, self._matrices, self.data_format)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        spatial_sizes(input_shape, len(self.sizes), self.data_format, self.name)
-        return with_sizes(input_shape, self.sizes, self.data_format)
+        self.sizes_of(input_shape)
+        return super().compute_output_shape(input_shape)
 
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample."""
-        before = spatial_sizes(input_shape, len(self.sizes), self.data_format, self.name)
+        before = self.sizes_of(input_shape)
         channels = input_shape[-1 if self.data_format == "channels_last" else 1]
         return multiply_adds(before, self.sizes, channels)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "sizes": self.sizes, "data_format": self.data_format}
 
 
 def resampling_matrix(before, after):

@@ -7,10 +7,10 @@ import keras
 from keras import ops
 
 from keras_xd.core import transforms, validation
+from keras_xd.core.configured import ConfiguredLayer, bias_of, checked_data_format
 from keras_xd.core.quantization import QuantizedWeights
 from keras_xd.core.type_aliases import (
     Activation,
-    Config,
     Constraint,
     Initializer,
     KernelOptions,
@@ -38,7 +38,7 @@ class SpectralUniform(keras.initializers.Initializer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class SpectralConv(QuantizedWeights):
+class SpectralConv(ConfiguredLayer, QuantizedWeights):
     """N-dimensional spectral convolution (the Fourier neural operator's layer).
 
     Transforms the input by a real FFT over the spatial axes, keeps the lowest frequencies, mixes
@@ -120,11 +120,7 @@ class SpectralConv(QuantizedWeights):
         self.rank = validation.one_of(rank, (1, 2, 3), "rank")
         self.filters = validation.positive_integer(filters, "filters")
         self.modes = validation.integer_tuple(modes, rank, "modes")
-        self.data_format = validation.one_of(
-            data_format or keras.config.image_data_format(),
-            ("channels_last", "channels_first"),
-            "data_format",
-        )
+        self.data_format = checked_data_format(data_format)
         self.activation = keras.activations.get(activation)
         self.use_bias = validation.boolean(use_bias, "use_bias")
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -152,15 +148,7 @@ class SpectralConv(QuantizedWeights):
             constraint=self.kernel_constraint,
             autocast=False,
         )
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(
-                name="bias",
-                shape=(self.filters,),
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
+        self.bias = bias_of(self, (self.filters,))
         self.input_spec = keras.layers.InputSpec(
             ndim=self.rank + 2, axes={self._channel_axis: channels}
         )
@@ -230,26 +218,18 @@ class SpectralConv(QuantizedWeights):
         products = 4 * math.prod(kept) * channels * self.filters
         return round(transforms * (channels + self.filters)) + products
 
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "rank": self.rank,
-            "filters": self.filters,
-            "modes": self.modes,
-            "data_format": self.data_format,
-            "activation": keras.activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
-            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
-            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
-            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
-        }
+
+class _RankedSpectralConv(SpectralConv):
+    """A `SpectralConv` whose rank is that of the class."""
+
+    fixed = ("rank",)
+
+    def __init__(self, filters: int, modes: Sizes, **kwargs: Unpack[KernelOptions]):
+        super().__init__(self.fixed_rank, filters, modes, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class SpectralConv1D(SpectralConv):
+class SpectralConv1D(_RankedSpectralConv):
     """1-dimensional spectral convolution: see `SpectralConv`.
 
     Args:
@@ -274,17 +254,11 @@ class SpectralConv1D(SpectralConv):
     ```
     """
 
-    def __init__(self, filters: int, modes: int, **kwargs: Unpack[KernelOptions]):
-        super().__init__(1, filters, modes, **kwargs)
-
-    def get_config(self) -> Config:
-        config = super().get_config()
-        del config["rank"]
-        return config
+    fixed_rank = 1
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class SpectralConv2D(SpectralConv):
+class SpectralConv2D(_RankedSpectralConv):
     """2-dimensional spectral convolution: see `SpectralConv`.
 
     Args:
@@ -310,17 +284,11 @@ class SpectralConv2D(SpectralConv):
     ```
     """
 
-    def __init__(self, filters: int, modes: Sizes, **kwargs: Unpack[KernelOptions]):
-        super().__init__(2, filters, modes, **kwargs)
-
-    def get_config(self) -> Config:
-        config = super().get_config()
-        del config["rank"]
-        return config
+    fixed_rank = 2
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class SpectralConv3D(SpectralConv):
+class SpectralConv3D(_RankedSpectralConv):
     """3-dimensional spectral convolution: see `SpectralConv`.
 
     Args:
@@ -345,13 +313,7 @@ class SpectralConv3D(SpectralConv):
     ```
     """
 
-    def __init__(self, filters: int, modes: Sizes, **kwargs: Unpack[KernelOptions]):
-        super().__init__(3, filters, modes, **kwargs)
-
-    def get_config(self) -> Config:
-        config = super().get_config()
-        del config["rank"]
-        return config
+    fixed_rank = 3
 
 
 def truncated_spectrum(inputs, modes):

@@ -7,8 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.core import transforms, validation
-from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Sizes, Tensor
+from keras_xd.core import transforms
+from keras_xd.core.type_aliases import LayerOptions, Sizes, Tensor
 from keras_xd.layers.fourier import resampling
 
 # Up to this many entries a product with a matrix was faster than two transforms, measured on a CPU
@@ -17,7 +17,7 @@ LARGEST_MATRIX = 2**18
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class FourierUpsampling(keras.layers.Layer):
+class FourierUpsampling(resampling.GridLayer):
     """Samples periodic data on a grid of fixed sizes; the sizes of the inputs may change.
 
     It does what `FourierResampling` does, with the sizes that the inputs have at the call, on long
@@ -51,20 +51,11 @@ class FourierUpsampling(keras.layers.Layer):
     def __init__(
         self, sizes: Sizes, data_format: str | None = None, **kwargs: Unpack[LayerOptions]
     ):
-        super().__init__(**kwargs)
-        sizes = (sizes,) if validation.is_integer(sizes) else sizes
-        rank = len(sizes) if isinstance(sizes, (tuple, list)) else 0
-        validation.one_of(rank, (1, 2, 3), "number of sizes")
-        self.sizes = validation.integer_tuple(sizes, rank, "sizes")
-        data_format = keras.config.image_data_format() if data_format is None else data_format
-        formats = ("channels_last", "channels_first")
-        self.data_format = validation.one_of(data_format, formats, "data_format")
-        self.input_spec = keras.layers.InputSpec(ndim=rank + 2)
+        super().__init__(sizes, data_format, **kwargs)
+        self.input_spec = keras.layers.InputSpec(ndim=len(self.sizes) + 2)
 
     def call(self, inputs: Tensor) -> Tensor:
-        before = resampling.spatial_sizes(
-            tuple(inputs.shape), len(self.sizes), self.data_format, self.name
-        )
+        before = self.sizes_of(tuple(inputs.shape))
         first = 1 if self.data_format == "channels_last" else 2
         short = list(before)
         for axis, (old, new) in enumerate(zip(before, self.sizes, strict=True)):
@@ -73,12 +64,6 @@ class FourierUpsampling(keras.layers.Layer):
                 short[axis] = new
         matrices = _matrices(tuple(short), self.sizes)
         return resampling.resample(inputs, matrices, self.data_format)
-
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return resampling.with_sizes(input_shape, self.sizes, self.data_format)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "sizes": self.sizes, "data_format": self.data_format}
 
 
 def resample_by_transform(x, axis, size):

@@ -10,11 +10,11 @@ from keras.layers import InputSpec
 
 from keras_xd import kmatrix
 from keras_xd.core import validation
+from keras_xd.core.configured import ConfiguredLayer, bias_of
 from keras_xd.core.quantization import QuantizedWeights
 from keras_xd.core.type_aliases import (
     Activation,
     BaseOptions,
-    Config,
     Constraint,
     Initializer,
     Radix,
@@ -34,7 +34,7 @@ _STARTS = {
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class KDense(QuantizedWeights):
+class KDense(ConfiguredLayer, QuantizedWeights):
     """A `Dense` layer with a K-matrix `P` in place of its kernel.
 
         y = activation(Re(P · x) + bias)
@@ -149,15 +149,7 @@ class KDense(QuantizedWeights):
             constraint=self.kernel_constraint,
             autocast=False,
         )
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(
-                name="bias",
-                shape=(self.units,),
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
+        self.bias = bias_of(self, (self.units,))
         self.finish_quantized_build()
 
     @property
@@ -187,24 +179,6 @@ class KDense(QuantizedWeights):
             columns=math.prod(input_shape[1:-1]),
             parts=self.kernel.shape[1],
         )
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "depth": self.depth,
-            "radix": self.radix,
-            "activation": activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "warm_start": self.warm_start,
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
-            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
-            "kernel_constraint": constraints.serialize(self.kernel_constraint),
-            "bias_constraint": constraints.serialize(self.bias_constraint),
-            "seed": self.seed,
-        }
 
     def _initial_kernel(self, shape, dtype=None):
         seed = np.random.randint(2**31) if self.seed is None else self.seed

@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import shared_objects, validation
+from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import (
     Config,
@@ -40,7 +41,7 @@ class KerasOptions(ConvOptions, total=False):
     depthwise_constraint: Constraint
 
 
-class MaskedLayer(SearchableLayer):
+class MaskedLayer(ConfiguredLayer, SearchableLayer):
     """Base class of layers of Keras whose kernels are masked, and that know what is masked around.
 
     A subclass inherits from it and from a layer of Keras, in this order. It computes
@@ -245,15 +246,6 @@ class MaskedLayer(SearchableLayer):
         found = [self.kernel_mask, *(getattr(self, name) for name in PARTS)]
         drawn = [mask.random_architecture(generator) for mask in found if mask is not None]
         return [value for values in drawn for value in values]
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            **{name: shared_objects.serialized(getattr(self, name)) for name in PARTS},
-            "block": self.block,
-            "mask_kernel": self.mask_kernel,
-            "initial_value": self.initial_value,
-        }
 
     def plain_config(self) -> Config:
         """Return the configuration of the layer of Keras that it is without masks."""

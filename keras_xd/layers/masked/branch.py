@@ -7,14 +7,15 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import shared_objects
+from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.core.type_aliases import Config, Description, LayerOptions, Shape, Tensor
+from keras_xd.core.type_aliases import Description, LayerOptions, Shape, Tensor
 from keras_xd.layers.masked.base import build_mask, checked_block
 from keras_xd.layers.masked.relative_mask import RelativeMask
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class MaskedBranch(SearchableLayer):
+class MaskedBranch(ConfiguredLayer, SearchableLayer):
     """Multiplies a residual branch by one value of a mask that several blocks share.
 
     In `x + m_l · f_l(x)` of the blocks `l = 0, 1, …` the mask `m` along the depth is a
@@ -105,10 +106,3 @@ class MaskedBranch(SearchableLayer):
     def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Return what the mask draws."""
         return self.depth_mask.random_architecture(generator)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "depth_mask": shared_objects.serialized(self.depth_mask),
-            "block": self.block,
-        }

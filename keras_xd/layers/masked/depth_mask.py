@@ -7,8 +7,9 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.protocol import add_bounded_weight
-from keras_xd.core.type_aliases import Config, LayerOptions, Regularizer, Shape, Tensor
+from keras_xd.core.type_aliases import LayerOptions, Regularizer, Shape, Tensor
 from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
 
@@ -53,6 +54,8 @@ class DepthMask(DifferentiableMask):
     Reference:
         Romero and Zeghidour, "DNArch", 2023, section 2.4.4.
     """
+
+    fixed = ("axis", "shape", "centre")
 
     def __init__(
         self,
@@ -132,15 +135,9 @@ class DepthMask(DifferentiableMask):
             )
         return index
 
-    def get_config(self) -> Config:
-        config = super().get_config()
-        for name in ("axis", "shape", "centre"):
-            del config[name]
-        return {**config, "blocks": self.blocks}
-
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StaticDepthMask(keras.layers.Layer):
+class StaticDepthMask(ConfiguredLayer):
     """Multiplies the residual branch of each block by a fixed number.
 
     A `DepthMask` becomes one by `finalize()`.
@@ -191,6 +188,3 @@ class StaticDepthMask(keras.layers.Layer):
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiplications of one sample of one block."""
         return math.prod(input_shape[1:])
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "blocks": self.blocks}

@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops, regularizers
 
 from keras_xd.core import validation
+from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import (
     Config,
@@ -26,7 +27,7 @@ SHAPES = ("sigmoid", "gaussian")
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class DifferentiableMask(SearchableLayer):
+class DifferentiableMask(ConfiguredLayer, SearchableLayer):
     """Multiplies its inputs by a mask along one or several axes, whose length is learned.
 
     The points of each axis have the coordinates `x` from -1 to 1. With the threshold 0.1
@@ -256,19 +257,6 @@ class DifferentiableMask(SearchableLayer):
             whole = min(high, self._length_of(points, points))
             lengths.append(generator.uniform(low, max(low, whole)))
         return [np.array(lengths)]
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "axis": self.axis,
-            "shape": self.shape,
-            "temperature": self.temperature,
-            "centre": self.centre,
-            "initial_size": self.initial_size,
-            "minimum_size": self.minimum_size,
-            "threshold": self.threshold,
-            "architecture_regularizer": regularizers.serialize(self.architecture_regularizer),
-        }
 
     def _checked_axes(self, shape):
         """Return the axes counted from the start."""

@@ -7,12 +7,13 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.protocol import add_bounded_weight
-from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Sizes, Tensor
+from keras_xd.core.type_aliases import LayerOptions, Shape, Sizes, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StaticMask(keras.layers.Layer):
+class StaticMask(ConfiguredLayer):
     """Multiplies its inputs by fixed numbers along one or several axes.
 
     A `DifferentiableMask` becomes one by `finalize()`.
@@ -69,9 +70,6 @@ class StaticMask(keras.layers.Layer):
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiplications of one sample."""
         return math.prod(input_shape[1:])
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "axis": self.axis}
 
 
 def multiply_along(inputs, axes, values):

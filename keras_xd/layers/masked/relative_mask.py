@@ -51,6 +51,8 @@ class RelativeMask(DifferentiableMask):
     array([[1., 1., 0., 0.]], dtype=float32)
     """
 
+    fixed = ("initial_size", "minimum_size")
+
     def __init__(
         self,
         axis: Sizes = -1,
@@ -113,12 +115,6 @@ class RelativeMask(DifferentiableMask):
     def architecture_signature(self) -> Config:
         """Return what tells the meaning of the variable: the kind of the mask, and its start."""
         return {**super().architecture_signature(), "initial_value": self.initial_value}
-
-    def get_config(self) -> Config:
-        config = super().get_config()
-        for name in ("initial_size", "minimum_size"):
-            del config[name]
-        return {**config, "initial_value": self.initial_value}
 
     def _range(self, points):
         low, high = super()._range(points)

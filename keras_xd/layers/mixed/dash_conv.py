@@ -67,7 +67,8 @@ class DashConvolution(MixedConvolution):
         ]
         super().__init__(*args, candidates=names, **kwargs)
         self.relaxation = validation.one_of(relaxation, RELAXATIONS, "relaxation")
-        self.initial_temperature = validation.positive_number(temperature, "temperature")
+        self.temperature = validation.positive_number(temperature, "temperature")
+        self.initial_temperature = self.temperature  # which `build` makes a variable
         self.convolution = validation.one_of(convolution, CONVOLUTIONS, "convolution")
         if self.update != "softmax" and (relaxation != "softmax" or temperature != 1):
             raise ValueError(
@@ -146,17 +147,7 @@ class DashConvolution(MixedConvolution):
         return {**found, "parameters": found["parameters"] + 1}  # the temperature
 
     def get_config(self) -> Config:
-        config = {
-            **super().get_config(),
-            "kernel_sizes": self.kernel_sizes,
-            "dilations": self.dilations,
-            "relaxation": self.relaxation,
-            "temperature": self.initial_temperature,
-            "convolution": self.convolution,
-            "seed": self.seed,
-        }
-        del config["candidates"]
-        return config
+        return {**super().get_config(), "temperature": self.initial_temperature}
 
     def _mixture(self, shares, x):
         plan = self._plan_of(x.shape[1:])

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_xd.core import validation
 from keras_xd.core.convolutions import ConvolutionOfAnyRank, convolution
-from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
+from keras_xd.core.type_aliases import Shape, Sizes, Tensor
 from keras_xd.layers.mixed import window_padding
 from keras_xd.layers.mixed.operation_layer import OperationLayer, OperationOptions
 
@@ -167,9 +167,6 @@ class DiscreteOperation(OperationLayer, ConvolutionOfAnyRank):
             and (self.padding != "valid" or same_window)
             and not (max(self.strides) > 1 and max(self.rate) > 1)
         )
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "operation": self.operation}
 
     def _kernel_shape(self, input_shape):
         channels, _ = self.split_shape(input_shape)

@@ -11,7 +11,7 @@ from keras import ops
 from keras_xd.core import validation
 from keras_xd.core.convolutions import ConvolutionOfAnyRank
 from keras_xd.core.shares import SMALLEST_SHARE, CandidateShares, expected_count
-from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
+from keras_xd.core.type_aliases import Shape, Sizes, Tensor
 from keras_xd.layers.mixed.discrete_operation import (
     DARTS_OPERATIONS,
     DiscreteOperation,
@@ -162,14 +162,6 @@ class MixedConvolution(OperationLayer, CandidateShares):
             if old is not None:
                 new.assign(ops.copy(old))
         return plain
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "candidates": self.candidates,
-            "perturb": self.perturb,
-            "update": self.update,
-        }
 
     def _operation(self, number, name):
         """Return the layer of one operation, whose seed is that of the layer plus a number."""

@@ -7,8 +7,9 @@ import keras
 from keras import ops
 
 from keras_xd.core import convolutions, validation
+from keras_xd.core.configured import ConfiguredLayer, bias_of
 from keras_xd.core.protocol import add_bounded_weight
-from keras_xd.core.type_aliases import Config, ConvOptions, Shape, Tensor
+from keras_xd.core.type_aliases import ConvOptions, Shape, Tensor
 from keras_xd.layers.mixed import window_padding
 
 
@@ -18,7 +19,7 @@ class OperationOptions(ConvOptions, total=False):
     partial_channels: int
 
 
-class OperationLayer(keras.layers.Layer):
+class OperationLayer(ConfiguredLayer):
     """Base class of layers of DARTS operations whose outputs have the shape of a convolution's.
 
     A subclass inherits from it and, after it, from a convolution of Keras, or from
@@ -61,15 +62,7 @@ class OperationLayer(keras.layers.Layer):
             axes={-1 if self.data_format == "channels_last" else 1: channels},
         )
         self.build_operations(input_shape)
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(
-                name="bias",
-                shape=(self.filters,),
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
+        self.bias = bias_of(self, (self.filters,))
 
     def call(self, inputs: Tensor) -> Tensor:
         return self.surrounded(inputs, self.operate)
@@ -93,9 +86,6 @@ class OperationLayer(keras.layers.Layer):
         if self.data_format == "channels_last":
             return (input_shape[0], *outputs, self.filters)
         return (input_shape[0], self.filters, *outputs)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "partial_channels": self.partial_channels}
 
     def split_shape(self, input_shape: Shape) -> tuple[int, tuple[int, ...]]:
         """Return the number of channels of an input shape and its spatial sizes."""

@@ -1,17 +1,26 @@
 """Base class of layers with structured kernels: options and factors."""
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 import numpy as np
-from keras import constraints, ops, regularizers
+from keras import activations, constraints, ops, regularizers
 from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, Regularizer, Tensor
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Constraint,
+    Initializer,
+    LayerOptions,
+    Regularizer,
+    Tensor,
+)
 from keras_xd.kmatrix import families
 from keras_xd.kmatrix.structured import Projection
 from keras_xd.kmatrix.structured_product import SIZES, StructuredProduct, structured_product
@@ -233,6 +242,32 @@ class StructuredOptions:
 class FactorFiles(keras.layers.Layer):
     """A layer of structured kernels; its files of weights say what the variables stand for."""
 
+    fixed: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        found = {}
+        for kind in cls.__mro__:
+            if issubclass(kind, FactorFiles) and "__init__" in vars(kind):
+                parameters = list(inspect.signature(kind.__init__).parameters.values())[1:]
+                if found:  # those without a default are given by the constructor before
+                    parameters = [
+                        p if p.kind is p.VAR_KEYWORD else p.replace(kind=p.KEYWORD_ONLY)
+                        for p in parameters
+                        if p.default is not p.empty or p.kind is p.VAR_KEYWORD
+                    ]
+                found |= {p.name: p for p in parameters if p.name not in found}
+        shown = [p for name, p in found.items() if name not in cls.fixed]
+        cls.__signature__ = inspect.Signature(sorted(shown, key=lambda p: p.kind))
+
+    def __init__(self, *args: Any, activity_regularizer: Regularizer = None, **kwargs: Any):
+        super().__init__(*args, activity_regularizer=activity_regularizer, **kwargs)
+
+    @property
+    def family(self) -> str:
+        """Name of the family."""
+        return self.structure.family
+
     def save_own_variables(self, store: Any) -> None:
         super().save_own_variables(store)
         store[_IN_FILES] = np.array(LEARNING_RATES.index(self.structure.learning_rates))
@@ -250,33 +285,59 @@ class FactorFiles(keras.layers.Layer):
         super().load_own_variables(values)
 
 
-class BiasOptions:
-    """Whether and how a layer adds a bias."""
+class BiasOptions(LayerOptions, total=False):
+    """Keyword arguments of a `StructuredLinear` about its bias."""
 
-    def __init__(self, use_bias, initializer, regularizer, constraint):
+    bias_initializer: Initializer
+    bias_regularizer: Regularizer
+    bias_constraint: Constraint
+
+
+class LinearOptions(BiasOptions, total=False):
+    """Keyword arguments of a mixture in place of a linear layer of Keras, but for its sizes."""
+
+    activation: Activation
+    learning_rates: str
+    kernel_regularizer: Regularizer
+    seed: int | None
+
+
+class StructuredLinear(FactorFiles):
+    """Base class of layers of one structured kernel, a bias and an activation."""
+
+    def __init__(
+        self,
+        structure: StructuredOptions,
+        activation: Activation,
+        use_bias: bool,
+        *,
+        bias_initializer: Initializer = "zeros",
+        bias_regularizer: Regularizer = None,
+        bias_constraint: Constraint = None,
+        **kwargs: Unpack[LayerOptions],
+    ):
+        super().__init__(**kwargs)
+        self.structure = structure
+        self.activation = activations.get(activation)
         self.use_bias = validation.boolean(use_bias, "use_bias")
-        self.bias_initializer = keras.initializers.get(initializer)
-        self.bias_regularizer = regularizers.get(regularizer)
-        self.bias_constraint = constraints.get(constraint)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self.bias_constraint = constraints.get(bias_constraint)
 
-    def add(self, layer, shape):
-        """Return the bias, added to a layer in its `build`, or `None`."""
-        if not self.use_bias:
-            return None
-        return layer.add_weight(
-            name="bias",
-            shape=shape,
-            initializer=self.bias_initializer,
-            regularizer=self.bias_regularizer,
-            constraint=self.bias_constraint,
-        )
+    def activated(self, outputs: Tensor) -> Tensor:
+        """Return the activation of outputs and the bias."""
+        outputs = outputs if self.bias is None else outputs + self.bias
+        return outputs if self.activation is None else self.activation(outputs)
 
     def get_config(self) -> Config:
-        """Return the arguments, for the layer's configuration."""
         return {
+            **super().get_config(),
+            "activation": activations.serialize(self.activation),
+            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "bias_regularizer": regularizers.serialize(self.bias_regularizer),
             "bias_constraint": constraints.serialize(self.bias_constraint),
+            **self.structure.get_config(),
         }
 
 

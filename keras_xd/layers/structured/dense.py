@@ -4,27 +4,18 @@ from typing import Unpack
 
 import keras
 import numpy as np
-from keras import activations, regularizers
 from keras.layers import InputSpec
 from numpy.typing import ArrayLike
 
 from keras_xd.core import tracing, validation
-from keras_xd.core.type_aliases import (
-    Activation,
-    BaseOptions,
-    Config,
-    Constraint,
-    Initializer,
-    Regularizer,
-    Shape,
-    Tensor,
-)
+from keras_xd.core.configured import bias_of
+from keras_xd.core.type_aliases import Activation, Config, Regularizer, Shape, Tensor
 from keras_xd.kmatrix.structured import Projection
 from keras_xd.layers.structured import base
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StructuredDense(base.FactorFiles):
+class StructuredDense(base.StructuredLinear):
     """A `Dense` layer whose kernel is a structured matrix.
 
         y = activation(x · kernel + bias)
@@ -106,23 +97,16 @@ class StructuredDense(base.FactorFiles):
         share: float = 0.25,
         sizes: Config | None = None,
         learning_rates: str = "spectral",
-        bias_initializer: Initializer = "zeros",
+        *,
         kernel_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        bias_constraint: Constraint = None,
         seed: int | None = None,
-        **kwargs: Unpack[BaseOptions],
+        **kwargs: Unpack[base.BiasOptions],
     ):
-        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
-        self.units = validation.positive_integer(units, "units")
-        self.structure = base.StructuredOptions(
+        structure = base.StructuredOptions(
             family, share, sizes, learning_rates, kernel_regularizer, seed
         )
-        self.activation = activations.get(activation)
-        self.bias_options = base.BiasOptions(
-            use_bias, bias_initializer, bias_regularizer, bias_constraint
-        )
+        super().__init__(structure, activation, use_bias, **kwargs)
+        self.units = validation.positive_integer(units, "units")
         self.input_spec = InputSpec(min_ndim=2)
         self.supports_masking = True
 
@@ -131,21 +115,13 @@ class StructuredDense(base.FactorFiles):
         self.input_spec = InputSpec(min_ndim=2, axes={-1: inputs})
         asked = base.KernelSpecification(inputs, self.units, self.structure.sizes)
         (self.kernel,) = self.structure.kernels(self, [asked])
-        self.bias = self.bias_options.add(self, (self.units,))
-
-    @property
-    def family(self) -> str:
-        """Name of the family."""
-        return self.structure.family
+        self.bias = bias_of(self, (self.units,))
 
     def call(self, inputs: Tensor) -> Tensor:
         outputs = tracing.stand_in(self, inputs)
         if outputs is not None:
             return outputs
-        outputs = self.kernel(inputs)
-        if self.bias is not None:
-            outputs = outputs + self.bias
-        return outputs if self.activation is None else self.activation(outputs)
+        return self.activated(self.kernel(inputs))
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.units)
@@ -189,12 +165,4 @@ class StructuredDense(base.FactorFiles):
         return base.positions(input_shape) * self.kernel.multiply_adds
 
     def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "activation": activations.serialize(self.activation),
-            "use_bias": self.bias_options.use_bias,
-            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
-            **self.structure.get_config(),
-            **self.bias_options.get_config(),
-        }
+        return {**super().get_config(), "units": self.units, "use_bias": self.use_bias}

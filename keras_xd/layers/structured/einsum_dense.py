@@ -7,20 +7,12 @@ from typing import Unpack
 
 import keras
 import numpy as np
-from keras import activations, ops, regularizers
+from keras import ops
 from numpy.typing import ArrayLike
 
 from keras_xd.core import tracing
-from keras_xd.core.type_aliases import (
-    Activation,
-    BaseOptions,
-    Config,
-    Constraint,
-    Initializer,
-    Regularizer,
-    Shape,
-    Tensor,
-)
+from keras_xd.core.configured import bias_of
+from keras_xd.core.type_aliases import Activation, Config, Regularizer, Shape, Tensor
 from keras_xd.kmatrix.structured import Projection
 from keras_xd.layers.structured import base
 
@@ -99,7 +91,7 @@ class EinsumEquation:
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StructuredEinsumDense(base.FactorFiles):
+class StructuredEinsumDense(base.StructuredLinear):
     """An `EinsumDense` layer whose kernel is a structured matrix.
 
         outputs = activation(einsum(equation, inputs, kernel) + bias)
@@ -148,27 +140,20 @@ class StructuredEinsumDense(base.FactorFiles):
         share: float = 0.25,
         sizes: Config | None = None,
         learning_rates: str = "spectral",
-        bias_initializer: Initializer = "zeros",
+        *,
         kernel_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        bias_constraint: Constraint = None,
         seed: int | None = None,
-        **kwargs: Unpack[BaseOptions],
+        **kwargs: Unpack[base.BiasOptions],
     ):
-        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        structure = base.StructuredOptions(
+            family, share, sizes, learning_rates, kernel_regularizer, seed
+        )
+        super().__init__(structure, activation, bool(bias_axes), **kwargs)
         self.equation = equation
         self.partial_output_shape = (
             (output_shape,) if isinstance(output_shape, int) else tuple(output_shape)
         )
-        self.structure = base.StructuredOptions(
-            family, share, sizes, learning_rates, kernel_regularizer, seed
-        )
-        self.activation = activations.get(activation)
         self.bias_axes = bias_axes
-        self.bias_options = base.BiasOptions(
-            bool(bias_axes), bias_initializer, bias_regularizer, bias_constraint
-        )
 
     def build(self, input_shape: Shape) -> None:
         parsed, sizes = self._sizes(input_shape)
@@ -191,12 +176,7 @@ class StructuredEinsumDense(base.FactorFiles):
                 "`bias_axes` must be axes of the outputs of known size. "
                 f"Received: bias_axes={self.bias_axes!r}, equation={self.equation!r}"
             )
-        self.bias = self.bias_options.add(self, tuple(shape))
-
-    @property
-    def family(self) -> str:
-        """Name of the family."""
-        return self.structure.family
+        self.bias = bias_of(self, tuple(shape))
 
     def call(self, inputs: Tensor) -> Tensor:
         parsed, sizes = self._sizes(inputs.shape)
@@ -210,10 +190,7 @@ class StructuredEinsumDense(base.FactorFiles):
         x = ops.reshape(x, (*(dynamic[axis] for axis in free), self.kernel.inputs))
         x = self.kernel(x)
         x = ops.reshape(x, (*(dynamic[a] for a in free), *(sizes[a] for a in units)))
-        outputs = _ordered(x, (*free, *units), parsed.outputs)
-        if self.bias is not None:
-            outputs = outputs + self.bias
-        return outputs if self.activation is None else self.activation(outputs)
+        return self.activated(_ordered(x, (*free, *units), parsed.outputs))
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         parsed, sizes = self._sizes(input_shape)
@@ -270,11 +247,7 @@ class StructuredEinsumDense(base.FactorFiles):
             **super().get_config(),
             "equation": self.equation,
             "output_shape": tuple(self.partial_output_shape),
-            "activation": activations.serialize(self.activation),
             "bias_axes": self.bias_axes,
-            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
-            **self.structure.get_config(),
-            **self.bias_options.get_config(),
         }
 
     def _matrix(self, kernel):

@@ -11,13 +11,7 @@ from keras import ops
 from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import (
-    BaseOptions,
-    Config,
-    Regularizer,
-    Shape,
-    Tensor,
-)
+from keras_xd.core.type_aliases import Config, LayerOptions, Regularizer, Shape, Tensor
 from keras_xd.kmatrix.structured import Projection
 from keras_xd.layers.structured import base
 
@@ -35,6 +29,16 @@ def check_families(families: Sequence[str]) -> None:
     """Raise `ValueError` for a family of which no single row can be computed."""
     for family in [families] if isinstance(families, str) else families:
         validation.one_of(family, FAMILIES, "family")
+
+
+class EmbeddingOptions(LayerOptions, total=False):
+    """Keyword arguments of a `MixedEmbedding` after its sizes and candidates."""
+
+    embeddings_stddev: float
+    mask_zero: bool
+    learning_rates: str
+    embeddings_regularizer: Regularizer
+    seed: int | None
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -114,12 +118,12 @@ class StructuredEmbedding(base.FactorFiles):
         share: float = 0.25,
         sizes: Config | None = None,
         learning_rates: str = "spectral",
+        *,
         embeddings_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
         seed: int | None = None,
-        **kwargs: Unpack[BaseOptions],
+        **kwargs: Unpack[LayerOptions],
     ):
-        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        super().__init__(**kwargs)
         self.input_dim = validation.positive_integer(input_dim, "input_dim")
         self.output_dim = validation.positive_integer(output_dim, "output_dim")
         check_families(family)
@@ -138,11 +142,6 @@ class StructuredEmbedding(base.FactorFiles):
             deviation=self.embeddings_stddev,
         )
         (self.kernel,) = self.structure.kernels(self, [asked])
-
-    @property
-    def family(self) -> str:
-        """Name of the family."""
-        return self.structure.family
 
     def call(self, inputs: Tensor) -> Tensor:
         if keras.backend.standardize_dtype(inputs.dtype) not in ("int32", "int64"):

@@ -9,20 +9,15 @@ from keras import ops
 
 from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.core.shares import CandidateShares
-from keras_xd.core.type_aliases import (
-    Activation,
-    BaseOptions,
-    Config,
-    Constraint,
-    Initializer,
-    Regularizer,
-    Shape,
-    Tensor,
-)
+from keras_xd.core.type_aliases import Activation, Config, Shape, Tensor
 from keras_xd.layers.structured import base, mixture
 from keras_xd.layers.structured.dense import StructuredDense
 from keras_xd.layers.structured.einsum_dense import StructuredEinsumDense
-from keras_xd.layers.structured.embedding import StructuredEmbedding, check_families
+from keras_xd.layers.structured.embedding import (
+    EmbeddingOptions,
+    StructuredEmbedding,
+    check_families,
+)
 from keras_xd.layers.structured.recurrent import (
     StructuredGRU,
     StructuredGRUCell,
@@ -34,6 +29,7 @@ from keras_xd.layers.structured.recurrent import (
 class _MixedStructure(CandidateShares):
     """What the layers share; comes before the structured layer in the order of classes."""
 
+    fixed = ("family", "share", "sizes")
     plain_class: type  # what a candidate becomes
     dense_class: type  # what the candidate "dense" becomes
 
@@ -173,28 +169,10 @@ class MixedDense(_MixedStructure, StructuredDense):
         shares: Sequence[float] = mixture.SHARES,
         activation: Activation = None,
         use_bias: bool = True,
-        learning_rates: str = "spectral",
-        bias_initializer: Initializer = "zeros",
-        kernel_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        bias_constraint: Constraint = None,
-        seed: int | None = None,
-        **kwargs: Unpack[BaseOptions],
+        **kwargs: Unpack[base.LinearOptions],
     ):
-        super().__init__(
-            units,
-            activation=activation,
-            use_bias=use_bias,
-            bias_initializer=bias_initializer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            bias_constraint=bias_constraint,
-            **kwargs,
-        )
-        self.structure = mixture.MixtureOptions(
-            families, shares, learning_rates, kernel_regularizer, seed
-        )
+        super().__init__(units, activation=activation, use_bias=use_bias, **kwargs)
+        self.structure = mixture.MixtureOptions.like(self.structure, families, shares)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -231,29 +209,12 @@ class MixedEinsumDense(_MixedStructure, StructuredEinsumDense):
         shares: Sequence[float] = mixture.SHARES,
         activation: Activation = None,
         bias_axes: str | None = None,
-        learning_rates: str = "spectral",
-        bias_initializer: Initializer = "zeros",
-        kernel_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        bias_constraint: Constraint = None,
-        seed: int | None = None,
-        **kwargs: Unpack[BaseOptions],
+        **kwargs: Unpack[base.LinearOptions],
     ):
         super().__init__(
-            equation,
-            output_shape,
-            activation=activation,
-            bias_axes=bias_axes,
-            bias_initializer=bias_initializer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            bias_constraint=bias_constraint,
-            **kwargs,
+            equation, output_shape, activation=activation, bias_axes=bias_axes, **kwargs
         )
-        self.structure = mixture.MixtureOptions(
-            families, shares, learning_rates, kernel_regularizer, seed
-        )
+        self.structure = mixture.MixtureOptions.like(self.structure, families, shares)
 
     def as_dense_kernel(self, matrix: Tensor, shape: Shape) -> Tensor:
         return self.kernel_of(matrix)
@@ -292,26 +253,11 @@ class MixedEmbedding(_MixedStructure, StructuredEmbedding):
         output_dim: int,
         families: Sequence[str] = mixture.FAMILIES,
         shares: Sequence[float] = mixture.SHARES,
-        embeddings_stddev: float = 0.03,
-        mask_zero: bool = False,
-        learning_rates: str = "spectral",
-        embeddings_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        seed: int | None = None,
-        **kwargs: Unpack[BaseOptions],
+        **kwargs: Unpack[EmbeddingOptions],
     ):
-        super().__init__(
-            input_dim,
-            output_dim,
-            embeddings_stddev=embeddings_stddev,
-            mask_zero=mask_zero,
-            activity_regularizer=activity_regularizer,
-            **kwargs,
-        )
+        super().__init__(input_dim, output_dim, **kwargs)
         check_families(families)
-        self.structure = mixture.MixtureOptions(
-            families, shares, learning_rates, embeddings_regularizer, seed
-        )
+        self.structure = mixture.MixtureOptions.like(self.structure, families, shares)
 
     def as_dense_kernel(self, matrix: Tensor, shape: Shape) -> Tensor:
         return matrix[: self.input_dim]
@@ -321,10 +267,8 @@ class _MixedCell:
     """What the two cells share; comes before the structured cell in the order of classes."""
 
     def __init__(self, units, families, shares, learning_rates, **kwargs):
-        super().__init__(units, "dense", **kwargs)
-        self.structure = mixture.MixtureOptions(
-            families, shares, learning_rates, seed=kwargs.get("seed")
-        )
+        super().__init__(units, "dense", learning_rates=learning_rates, **kwargs)
+        self.structure = mixture.MixtureOptions.like(self.structure, families, shares)
 
 
 class _MixedLSTMCell(_MixedCell, StructuredLSTMCell):

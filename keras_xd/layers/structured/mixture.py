@@ -161,6 +161,12 @@ class MixtureOptions:
         for share in self.shares:
             base.StructuredOptions("dense", share, None)
 
+    @classmethod
+    def like(cls, options: base.StructuredOptions, families, shares):
+        """Return the options of a mixture that has some in common with those of one family."""
+        common = (options.learning_rates, options.kernel_regularizer, options.seed)
+        return cls(families, shares, *common)
+
     def candidates(self, kernels: Sequence[tuple[int, int]]) -> dict[str, tuple[str, list]]:
         """Return name, family, and sizes for each kernel, of what kernels of shapes can become."""
         found, reasons = {}, []

@@ -139,19 +139,6 @@ def test_the_pruned_block_gives_the_same_outputs(shape, learn, rendering, kwargs
         assert math.prod(inner[1:-1]) < math.prod(shape[1:-1])
 
 
-def test_dynamic_rendering_has_the_gradients_of_static(rng):
-    x = rng.normal(size=(2, 9, 6)).astype("float32")
-    found = []
-    for rendering in ("static", "dynamic"):
-        block = built(x.shape, "KW", depth_mask(0.6), index=1, rendering=rendering)
-        block.update_rendering()
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(tf.square(block(x)))
-        found.append(tape.gradient(loss, [v.value for v in block.trainable_variables]))
-    for static, dynamic in zip(*found, strict=True):
-        np.testing.assert_allclose(dynamic, static, rtol=1e-3, atol=1e-4)
-
-
 def test_files_keep_what_is_rendered(tmp_path, rng):
     x = rng.normal(size=(2, 12, 6)).astype("float32")
     block = built(x.shape, "KRW", depth_mask(0.6), index=1, rendering="dynamic")

@@ -4,12 +4,10 @@ import inspect
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
 
 import keras_xd
 from keras_xd import layers, masks
-from keras_xd.layers.fourier.fft_convolution import transform_lengths
 from keras_xd.testing import check_layer
 
 
@@ -48,34 +46,13 @@ def numpy_kernel(layer):
     return (mask * (features @ head + bias)).reshape(*sizes, -1)
 
 
-@pytest.mark.parametrize(
-    "init_kwargs, input_shape, run_jit",
-    [
-        (
-            {"rank": 1, "padding": "causal", "activation": "gelu", "use_bias": True},
-            (2, 12, 3),
-            True,
-        ),
-        (
-            {
-                "rank": 2,
-                "kernel_size": (5, 4),
-                "initial_kernel_size": 4.0,
-                "learn_resolution": True,
-                "padding": "circular",
-                "data_format": "channels_first",
-                "activation": "gelu",
-            },
-            (2, 3, 5, 6),
-            False,
-        ),
-    ],
-)
-def test_layer(init_kwargs, input_shape, run_jit):
-    init_kwargs = {**init_kwargs, "seed": 1}
-    check_layer(
-        layers.CKConv, init_kwargs, input_shape, run_jit=run_jit, run_mixed_precision=run_jit
-    )
+def test_layer():
+    arguments = {"activation": "gelu", "seed": 1}
+    check_layer(layers.CKConv, {**arguments, "rank": 1, "padding": "causal"}, (2, 12, 3))
+    arguments |= {"rank": 2, "kernel_size": (5, 4), "initial_kernel_size": 4.0}
+    arguments |= {"padding": "circular", "data_format": "channels_first", "learn_resolution": True}
+    options = {"run_jit": False, "run_mixed_precision": False}
+    check_layer(layers.CKConv, arguments, (2, 3, 5, 6), **options)
 
 
 @pytest.mark.parametrize("scaling", ["mask", "taps"])
@@ -106,17 +83,6 @@ def test_a_causal_layer_sees_the_past_only(size, way, rng):
     windows = np.lib.stride_tricks.sliding_window_view(padded, size, axis=1)
     expected = np.einsum("ntcj,jc->ntc", windows, kernel) + np.linspace(-1, 1, 3)
     np.testing.assert_allclose(layer(x), expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("convolution", ["direct", "fourier"])
-def test_a_full_mask_is_the_plain_continuous_convolution(convolution, rng):
-    x = rng.normal(size=(2, 8, 3)).astype("float32")
-    masked = built(x.shape, convolution=convolution)
-    masked.kernel_mask.length.assign([1e6])
-    plain = built(x.shape, masked.network, learn_kernel_size=False, convolution=convolution)
-    plain.head.assign(masked.head)
-    np.testing.assert_allclose(masked(x), plain(x), atol=1e-6)
-    assert plain.architecture_variables == [] and plain.kernel_sizes == [8]
 
 
 @pytest.mark.parametrize("padding", ["same", "causal", "circular"])
@@ -214,21 +180,6 @@ def test_the_static_layer_counts_the_same(taps, auto, convolution):
     assert count == 3 * ways[auto if convolution == "auto" else convolution]
 
 
-def test_complexity_is_differentiable_in_the_offsets():
-    layer = built((None, 16, 1), learn_resolution=True)
-    offset = layer.resolution_mask.length
-    offset.assign([-0.1])
-
-    with tf.GradientTape() as tape:
-        count = layer.complexity((None, 16, 1))
-    gradient = float(tape.gradient(count, offset.value)[0])
-    ends = []
-    for step in (1e-2, -1e-2):
-        offset.assign([-0.1 + step])
-        ends.append(float(layer.complexity((None, 16, 1))))
-    assert gradient == pytest.approx((ends[0] - ends[1]) / 2e-2, rel=1e-3)
-
-
 def test_a_configuration_of_former_files_makes_the_former_kernel(rng):
     """They do not say how kernels are scaled, and a layer without a network had another one."""
     config = layers.CKConv1D(seed=1).get_config()
@@ -258,47 +209,6 @@ def test_one_network_is_shared_by_a_model_and_its_file(tmp_path, rng):
     plain = keras_xd.finalize(model)
     np.testing.assert_allclose(plain(x), model(x), atol=1e-5)
     assert plain.count_params() < model.count_params()
-
-
-def test_files_keep_the_sizes_that_are_rendered(tmp_path):
-    layer = layers.CKConv1D(network(), rendering="dynamic", initial_kernel_size=5.0)
-    model = keras.Sequential([keras.Input((32, 2)), layer])
-    layer.kernel_mask.length.assign([0.3])
-    layer.update_rendering()
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert loaded.layers[0].kernel.shape == layer.kernel.shape != (32, 2)
-
-
-def test_the_rest_of_the_package_knows_the_layer(tmp_path, rng):
-    inputs, shared = keras.Input((16, 2)), network(seed=None)
-    x = layers.CKConv1D(shared, learn_resolution=True)(inputs)
-    model = keras.Model(inputs, layers.CKConv1D(shared, rendering="dynamic")(x))
-    variables = keras_xd.architecture_variables(model)
-    assert [v.name for v in variables] == ["width", "offset", "width"]
-    before = [ops.convert_to_numpy(w) for w in (*variables, shared.weights[0])]
-    keras_xd.freeze_architecture(keras_xd.reset_weights(model, seed=3))
-    after = [ops.convert_to_numpy(w) for w in (*variables, shared.weights[0])]
-    assert [np.array_equal(*pair) for pair in zip(before, after, strict=True)] == [
-        True,
-        True,
-        True,
-        False,
-    ]
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert not any(v.trainable for v in keras_xd.architecture_variables(loaded))
-    assert len(loaded.trainable_variables) == 5 + 2 * 3
-
-
-def test_random_architectures_are_admissible():
-    model = keras.Sequential(
-        [keras.Input((16, 2)), layers.CKConv1D(network(), learn_resolution=True)]
-    )
-    before = [ops.convert_to_numpy(v) for v in keras_xd.architecture_variables(model)]
-    keras_xd.randomize_architecture(model, seed=1)
-    for then, now in zip(before, keras_xd.architecture_variables(model), strict=True):
-        assert not np.array_equal(ops.convert_to_numpy(now), then)
 
 
 @pytest.mark.parametrize(
@@ -343,13 +253,6 @@ def test_a_network_has_one_number_of_axes():
         built((None, 8, 8, 3), shared)
 
 
-def test_lengths_of_masks_are_those_of_the_transform():
-    for padding in ("same", "circular"):
-        layer = built((None, 9, 1), learn_resolution=True, padding=padding)
-        (length,) = transform_lengths((9,), (9,), padding == "circular", True)
-        assert layer.resolution_mask.values[0].shape == (length // 2 + 1,)
-
-
 def test_the_former_head_begins_for_the_taps_under_the_mask():
     network = layers.KernelNetwork("fourier", units=6, seed=1)
     options = {"network": network, "kernel_scaling": "taps", "seed": 3}
@@ -363,3 +266,78 @@ def test_the_former_head_begins_for_the_taps_under_the_mask():
 def test_the_scaling_is_given_by_name_only(kind):
     parameter = inspect.signature(kind).parameters["kernel_scaling"]
     assert parameter.kind is parameter.KEYWORD_ONLY
+
+
+def test_flexible_layer():
+    init_kwargs = {"initial_kernel_size": 4.0, "alias_penalty": 0.0, "seed": 1}
+    check_layer(layers.FlexConv1D, init_kwargs, (2, 9, 2), run_jit=False, run_mixed_precision=False)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_the_rank_is_that_of_the_class(rank, rng):
+    shape = (2, 8, 6)[: rank + 1] + (3,)
+    x = rng.normal(size=shape).astype("float32")
+    network = layers.KernelNetwork("magnet", units=4, seed=1)
+    expected = layers.CKConv(rank, network, seed=2)(x)
+    for layer_class in ((layers.CKConv1D, layers.CKConv2D), (layers.FlexConv1D, layers.FlexConv2D)):
+        layer = layer_class[rank - 1](network, seed=2)
+        np.testing.assert_allclose(layer(x), expected, atol=1e-6)
+        assert "rank" not in layer.get_config()
+
+
+def test_the_penalty_is_part_of_the_loss(rng):
+    x = rng.normal(size=(1, 8, 2)).astype("float32")
+    network = layers.KernelNetwork("magnet", units=4, frequency=9.0, seed=1)
+    layer = layers.FlexConv1D(network, kernel_size=7, alias_penalty=0.5)
+    layer(x)
+    expected = 0.5 * float(network.alias_penalty((7,)))
+    assert expected > 0
+    assert [float(loss) for loss in layer.losses] == [pytest.approx(expected)]
+    without = layers.FlexConv1D(network, kernel_size=7, alias_penalty=0)
+    without(x)
+    assert not without.losses
+
+
+@pytest.mark.parametrize(
+    "kwargs, message",
+    [
+        ({"network": layers.KernelNetwork("siren")}, "kind='siren'"),
+        ({"alias_penalty": -1}, "alias_penalty=-1"),
+    ],
+)
+def test_bad_arguments_of_a_flexible_layer_are_refused(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        layers.FlexConv1D(**kwargs)
+
+
+def test_finalized_layer():
+    init_kwargs = {
+        "kernel_size": (4,),
+        "before": (1,),
+        "learn_resolution": True,
+        "bins": (5,),
+        "activation": "relu",
+        "data_format": "channels_first",
+    }
+    check_layer(layers.StaticCKConv, init_kwargs, (2, 3, 8), run_jit=False)
+
+
+@pytest.mark.parametrize("convolution", ["auto", "direct", "fourier"])
+def test_it_is_the_keras_convolution_of_its_taps(convolution, rng):
+    x = rng.normal(size=(2, 9, 8, 3)).astype("float32")
+    layer = layers.StaticCKConv((3, 4), (1, 1), convolution=convolution)
+    plain = keras.layers.DepthwiseConv2D((3, 4), padding="same")
+    layer.build(x.shape)
+    plain.build(x.shape)
+    layer.bias.assign(rng.normal(size=3))
+    plain.set_weights([ops.expand_dims(layer.kernel, -1), layer.bias])
+    np.testing.assert_allclose(layer(x), plain(x), atol=1e-5)
+
+
+def test_inputs_of_other_sizes_are_refused(rng):
+    layer = layers.StaticCKConv((3,), (1,))
+    layer.build((None, 8, 2))
+    with pytest.raises(ValueError, match="expected axis 1 of input shape to have value 8"):
+        layer(np.zeros((1, 9, 2)))
+    with pytest.raises(ValueError, match="known size"):
+        layers.StaticCKConv((3,), (1,)).build((None, None, 2))

@@ -1,6 +1,5 @@
 """Encoders of a learned width beside the formula, and what they are finalized to."""
 
-import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -89,42 +88,12 @@ def test_finalized_it_normalizes_as_keras_does(mode, rng):
     np.testing.assert_allclose(static(x, training=True), of_batch, atol=1e-5)
 
 
-def test_a_full_mask_leaves_all_channels(rng):
-    encoder = built(initial_width=10)
-    randomize(encoder.linear, rng)
-    static = encoder.finalize()
-    assert static.width == static.units == 10
-    x = rng.normal(size=(4, 8, 3)).astype("float32")
-    np.testing.assert_allclose(static(x), encoder(x), atol=1e-5)
-
-
-def test_the_mask_has_gradients_of_counts():
-    encoder = built()
-    low, high = (
-        (set_width(encoder, width), number(encoder.complexity((None, 8, 3))))[1] for width in (3, 4)
-    )
-    assert (low, high) == (8 * 3 * 3, 8 * 3 * 4)
-    assert encoder.architecture_variables == [encoder.mask.length]
-
-
 def test_seeds_and_configurations():
     first, second = (built(seed=3).linear.kernel for _ in range(2))
     np.testing.assert_array_equal(first, second)
     options = {"initial_width": 4.0, "temperature": 30.0, "statistics": "batch", "seed": 3}
     check_config(layers.CCNNEncoder, {"units": 10, **options})
     check_config(layers.StaticCCNNEncoder, {"units": 10, "width": 4, "statistics": "batch"})
-
-
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "float64"])
-def test_data_types(policy, rng):
-    encoder = built(dtype=policy)
-    x = rng.normal(size=(4, 8, 3)).astype("float32")
-    for layer in (encoder, encoder.finalize()):
-        outputs = layer(x)
-        assert keras.backend.standardize_dtype(outputs.dtype) == layer.compute_dtype
-    difference = ops.cast(encoder.finalize()(x), "float64") - ops.cast(encoder(x), "float64")
-    limit = 0.05 if policy == "mixed_bfloat16" else 1e-6
-    assert number(ops.max(ops.abs(difference))) < limit
 
 
 def test_wrong_arguments_and_shapes():

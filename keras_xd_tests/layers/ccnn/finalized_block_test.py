@@ -3,9 +3,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-import keras_xd
 from keras_xd import layers
-from keras_xd.layers.ccnn.finalized_block import add_to_first
 from keras_xd.testing import check_layer
 from keras_xd_tests.sample_models import randomize
 
@@ -73,25 +71,6 @@ def test_few_other_channels_are_computed_rather_than_cut_out(channels, computed,
     assert seen == [computed, 20]
 
 
-def test_the_scale_is_that_of_the_branch(rng):
-    x = rng.normal(size=(2, 6, 5)).astype("float32")
-    block = layers.StaticCCNNBlock((2, 4, 3), convolution())
-    whole = block(x) - x
-    block.scale.assign(0.25)
-    np.testing.assert_allclose(block(x) - x, 0.25 * whole, atol=1e-6)
-
-
-def test_multiply_adds():
-    block = layers.StaticCCNNBlock((2, 4, 3), convolution())
-    block.build((None, 6, 5))
-    linear = 6 * (2 * 4 + 2 * 4 + 4 * 3 + 3)
-    expected = 6 * 2 + 6 * np.log2(6) + linear
-    assert keras_xd.complexity(block) == block.multiply_adds((None, 6, 5)) == expected
-    block = layers.StaticCCNNBlock((2, 4, 3), convolution(), per_channel=True)
-    block.build((None, 6, 5))
-    assert block.multiply_adds((None, 6, 5)) == 6 * 2 + 2 * 6 * 3 + linear
-
-
 @pytest.mark.parametrize("per_channel", [False, True])
 @pytest.mark.parametrize("learn", ["", "R"])
 def test_it_counts_what_the_searched_block_does(learn, per_channel):
@@ -100,14 +79,6 @@ def test_it_counts_what_the_searched_block_does(learn, per_channel):
     static = block.finalize()
     count = float(block.complexity((None, 8, 6, 10)))
     assert static.multiply_adds((None, 8, 6, 10)) == pytest.approx(count, rel=1e-5)
-
-
-def test_fewer_channels_are_added_to_the_first(rng):
-    x, branch = rng.normal(size=(2, 3, 4)), rng.normal(size=(2, 3, 2))
-    expected = x.copy()
-    expected[..., :2] += branch
-    np.testing.assert_allclose(add_to_first(x, branch), expected)
-    np.testing.assert_allclose(add_to_first(x, x), 2 * x)
 
 
 @pytest.mark.parametrize(

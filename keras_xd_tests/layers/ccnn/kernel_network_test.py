@@ -73,12 +73,6 @@ def test_parameters_are_those_of_the_published_network():
     assert more.count_params() - network.count_params() == 16512
 
 
-def test_random_frequencies_have_their_scale():
-    network = layers.KernelNetwork("fourier", features=4000, frequency=3.0, seed=0)
-    network.build((None, 2))
-    assert np.std(weights(network)["frequencies"]) == pytest.approx(6 * np.pi, rel=0.02)
-
-
 def test_later_filters_begin_wider():
     network = layers.KernelNetwork("magnet", units=1000, hidden_layers=2, seed=0)
     network.build((None, 2))

@@ -61,6 +61,20 @@ def dynamic_kernel(layer, x):
     return taps.reshape(b, k, k, -1)
 
 
+def dynamic_convolution(layer, x):
+    return dynamic(x, dynamic_kernel(layer.dynamic_kernel, x), layer.strides)
+
+
+def self_calibration(layer, x, factor):
+    """Return features and a factor times what the operation of a `SelfCalibration` adds."""
+    inner = layer.calibration
+    if layer.operation == "channel_attention":
+        return x + factor * x * channel_attention(inner, x)
+    if layer.operation == "spatial_attention":
+        return x + factor * x * spatial_attention(inner, x)
+    return x + factor * dynamic_convolution(inner, x)
+
+
 def channel_attention(layer, x):
     means = x.mean((1, 2), keepdims=True)
     return sigmoid(pointwise(relu(pointwise(means, layer.squeeze)), layer.excite))

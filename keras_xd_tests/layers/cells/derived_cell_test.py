@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd import layers
+from keras_xd import genotypes, layers
 from keras_xd.layers.cells.genotypes import BlockGenotype, CellGenotype
 from keras_xd.testing import assert_close
-from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.cells.cell_references import randomized
 
 
@@ -24,36 +23,6 @@ MIXED = genotype(
 )
 IDENTITIES = genotype(*[((("identity", 0), ("identity", 1)), "identity")] * 4)
 POOLINGS = genotype(*[((("identity", 0), ("average_pooling_3", 1)), "identity")] * 4)
-
-
-@pytest.mark.parametrize("gate", [None, "zero"])
-def test_cell_equals_numpy(gate, rng):
-    x = [rng.standard_normal(s).astype("float32") for s in ((2, 4, 5, 3), (2, 4, 5, 4))]
-    cell = layers.DerivedCell(MIXED, 16, reduction=True, calibration_gate=gate)
-    cell.build([value.shape for value in x])
-    randomized(cell, rng)
-    g = keras.ops.convert_to_numpy(cell.calibration_gates) if gate else np.ones(8)
-    assert len(set(g)) == (8 if gate else 1)
-    op, r = cell.operations, cell_references
-    a, b = (
-        r.pointwise_operation(layer, value)
-        for layer, value in zip(cell.preprocessing, x, strict=True)
-    )
-    z = r.feature_operation(op[0], a) + r.feature_operation(op[1], b)
-    nodes = [a, b, z + g[4] * r.dynamic(z, r.dynamic_kernel(op[2], z))]
-    f = r.feature_operation(op[4], nodes[2])
-    nodes.append(f + g[1] * f * r.channel_attention(op[3], b))
-    f = r.feature_operation(op[7], nodes[3])
-    z = f + g[2] * r.dynamic(f, r.dynamic_kernel(op[6], a))
-    nodes.append(z + g[6] * z * r.spatial_attention(op[8], z))
-    f = r.feature_operation(op[9], nodes[2])
-    z = f + g[3] * f * r.spatial_attention(op[10], nodes[4])
-    nodes.append(z + g[7] * z * r.channel_attention(op[11], z))
-    expected = np.concatenate(nodes[2:], -1).astype("float32")
-    y = keras.ops.convert_to_numpy(cell(x))
-    assert y.shape == cell.compute_output_shape([value.shape for value in x]) == (2, 2, 3, 64)
-    assert_close(y, expected, 2e-5)
-    assert keras_xd.complexity(cell) == cell.multiply_adds([value.shape for value in x])
 
 
 def test_gates_start_at_zero(rng):
@@ -187,3 +156,53 @@ def test_xd_operations_are_trained_or_finalized(rng):
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         layers.DerivedCell(**{"genotype_cell": IDENTITIES, "filters": 4, **arguments})
+
+
+CELL = genotypes.random_cell(np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    "shapes, previous",
+    [
+        ([(None, 4, 4, 3)], False),
+        ((None, 4, 4, 3), False),
+        ([(None, 4, 4, 3), (None, 4, 5, 3)], False),
+        ([(None, 4, 4, 3), (None, 4, 4, 3)], True),
+        ([(None, 8, 8, 3), (None, 4, 4, 3)], False),
+    ],
+)
+def test_bad_shapes(shapes, previous):
+    cell = layers.DerivedCell(CELL, 2, previous_reduction=previous)
+    with pytest.raises(ValueError, match="two batches of images"):
+        cell.compute_output_shape(shapes)
+    with pytest.raises(ValueError, match="two batches of images"):
+        cell.build(shapes)
+
+
+def test_unknown_sizes():
+    with pytest.raises(ValueError, match="but for the batch's, are known"):
+        layers.DerivedCell(CELL, 2).build([(None, None, 4, 3)] * 2)
+
+
+@pytest.mark.parametrize("size, halved", [(4, 2), (5, 3)])
+def test_output_shapes(size, halved):
+    shapes = [(7, size, size, 3)] * 2
+    cell = layers.DerivedCell(CELL, 2, reduction=True)
+    assert cell.compute_output_shape(shapes) == (7, halved, halved, 8)
+    after = layers.DerivedCell(CELL, 2, previous_reduction=True)
+    shapes = [(7, size, size, 3), (7, halved, halved, 8)]
+    assert after.compute_output_shape(shapes) == (7, halved, halved, 8)
+
+
+def test_an_unknown_gate():
+    with pytest.raises(ValueError, match="`calibration_gate` must be one of 'zero', 'tanh', None"):
+        layers.DerivedCell(CELL, 2, calibration_gate="ones")
+
+
+def test_the_gate_of_a_tier_can_be_bounded():
+    operation = genotypes.BlockGenotype((("identity", 0), ("dynamic_3", 1)), "identity")
+    cell = layers.DerivedCell(genotypes.CellGenotype((operation,) * 4), 2, calibration_gate="tanh")
+    cell.build([(None, 4, 4, 3)] * 2)
+    cell.calibration_gates.assign(np.arange(8) / 4)
+    assert float(cell.tier_gate(2)) == pytest.approx(np.tanh(2 / 4))
+    assert float(cell.tier_gate(1, second=True)) == pytest.approx(np.tanh(5 / 4))

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import keras_xd
 from keras_xd import layers
-from keras_xd.layers.cells.relaxation import PATHS
+from keras_xd.layers.cells.relaxation import PATHS, WITH_EDGES
 from keras_xd.testing import assert_close
 from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.cells.cell_references import randomized
@@ -110,31 +110,23 @@ def test_what_was_not_drawn_is_left_alone(relaxation, rng):
         np.testing.assert_array_equal(moved, drawn[:, [0, 1, 2, 2]])
 
 
-@pytest.mark.parametrize("relaxation", [*PATHS, "partial"])
+@pytest.mark.parametrize("relaxation", ["single_path", "partial"])
 def test_mixed_precision(relaxation, rng):
-    """All of a cell, and one block where others draw in other ways."""
-    x = images(rng)
-    whole = relaxation in ("single_path", "partial")
-    nodes = list(rng.random((2, 2, 6, 6, 4), "float32"))
-    outputs, moved = [], []
+    x, outputs, moved = images(rng), [], []
     for dtype in ("float32", "mixed_bfloat16"):
         keras.utils.set_random_seed(1)
         cell = drawn_cell(relaxation, FEW, dtype=dtype)
         cell.build([value.shape for value in x])
         cell.architecture.logits.assign(60 * np.eye(3)[np.arange(18) % 3])
         with tf.GradientTape() as tape:
-            if whole:
-                y = cell(x, training=True)
-            else:
-                y = keras.layers.Lambda(functools.partial(block, cell), dtype=dtype)(nodes)
+            y = cell(x, training=True)
             loss = tf.reduce_sum(tf.cast(y, "float32") ** 2)
         slopes = tape.gradient(loss, [v.value for v in cell.edges.trainable_variables])
         assert all(slope.dtype == "float32" for slope in slopes)
-        outputs.append(y)
+        assert y.dtype == cell.compute_dtype
+        outputs.append(tf.cast(y, "float32").numpy())
         moved.append(keras.ops.convert_to_numpy(cell.edges.moving_mean))
-    assert outputs[1].dtype == "bfloat16"
-    plain, mixed = (keras.ops.convert_to_numpy(keras.ops.cast(y, "float32")) for y in outputs)
-    assert_close(mixed, plain, 5e-2)
+    assert_close(*outputs, 5e-2)
     assert_close(*moved, 5e-2)
 
 
@@ -229,14 +221,15 @@ def test_files_of_before_are_searches_by_softmax():
     assert weights.relaxation == "softmax" and len(weights.weights) == 1
 
 
-@pytest.mark.parametrize("relaxation, mode", [("gumbel", "first_order"), ("single_path", "joint")])
+@pytest.mark.parametrize(
+    "relaxation, mode",
+    [("gumbel", "first_order"), ("single_path", "joint"), ("partial", "joint")],
+)
 def test_searches_train_what_is_drawn(relaxation, mode, rng, request):
     """In a pass or two, step by step and in a graph."""
-    weights = layers.ArchitectureLogits(
-        operations=("dynamic_3", "identity"), seed=1, relaxation=relaxation
-    )
+    weights = layers.ArchitectureLogits(False, ("dynamic_3", "identity"), 1, relaxation)
     inputs = keras.Input((4, 4, 3))
-    cell = layers.HeterogeneousCell(2, weights)
+    cell = layers.HeterogeneousCell(2, weights, partial_channels=1)
     x = keras.layers.GlobalAveragePooling2D()(cell([inputs, inputs]))
     search = keras_xd.SearchModel(keras.Model(inputs, x))
     weights.logits.assign(np.tile([3.0, 0.0], (18, 1)))
@@ -253,3 +246,4 @@ def test_searches_train_what_is_drawn(relaxation, mode, rng, request):
         if np.any(keras.ops.convert_to_numpy(v) != value)
     }
     assert {"logits", "bottleneck", "transform_3", "decode_3"} <= moved
+    assert ("edge_logits" in moved) == (relaxation in WITH_EDGES)

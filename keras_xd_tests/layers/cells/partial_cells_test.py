@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd import genotypes, layers, models
+from keras_xd import genotypes, layers
 from keras_xd.testing import assert_close
 from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.cells.cell_references import randomized, softmax
@@ -54,30 +54,6 @@ def test_cell_equals_numpy(reduction, rng):
     shares = np.asarray(weights.probabilities, "float64")
     expected = cell_references.cell(cell, x, shares, of_edges=edge_probabilities(weights))
     assert_close(keras.ops.convert_to_numpy(cell(x)), expected.astype("float32"), 2e-5)
-
-
-def test_searches_train_both_kinds_of_shares(rng):
-    weights = layers.ArchitectureLogits(False, ("identity", "dilated_3"), 1, "partial")
-    inputs = keras.Input((4, 4, 3))
-    cell = layers.HeterogeneousCell(4, weights)
-    x = keras.layers.GlobalAveragePooling2D()(cell([inputs, inputs]))
-    search = keras_xd.SearchModel(keras.Model(inputs, x))
-    optimizers = [keras.optimizers.SGD(0.1) for _ in range(2)]
-    search.compile(*optimizers, "mse", mode="joint", run_eagerly=True)
-    variables = keras_xd.architecture_variables(search)
-    before = [keras.ops.convert_to_numpy(v) for v in variables]
-    data = rng.random((4, 4, 4, 3)), np.ones((4, 16))
-    search.fit(*data, batch_size=4, verbose=0)
-    for variable, value in zip(variables, before, strict=True):
-        assert np.all(keras.ops.convert_to_numpy(variable) != value)
-
-
-def test_a_network_searches_edges_too():
-    model = models.nos_search_network(
-        3, 4, (4, 4, 3), 2, ("identity", "dilated_3"), seed=1, relaxation="partial"
-    )
-    variables = keras_xd.architecture_variables(model)
-    assert [tuple(v.shape) for v in variables] == [(18, 2), (14,), (18, 2), (14,)]
 
 
 def test_cells_are_saved_and_finalized(rng, tmp_path):

@@ -1,9 +1,10 @@
+import json
+
 import keras
 import numpy as np
 import pytest
-from keras import ops
 
-from keras_xd import genotypes
+from keras_xd import genotypes, layers
 from keras_xd.core.tracing import traced_part
 from keras_xd.layers.cells.genotypes import cell_of_weights
 from keras_xd.layers.cells.relaxation import PATHS, drawn_cell, drawn_paths
@@ -23,22 +24,6 @@ def gumbel(rng, shape):
     return rng.gumbel(size=shape).astype("float32")
 
 
-def test_operations_are_drawn_by_their_shares(rng):
-    """Where every operation makes features nothing restricts what is drawn."""
-    names = ("identity", "dilated_3", "separable_3")
-    logits = np.tile(np.log(np.array([0.5, 0.3, 0.2], "float32")), (18, 1))
-    count = 1500
-
-    def draw(noise):
-        return drawn_paths(names, "gumbel", 1, logits, noise, 1.0)[0]["numbers"]
-
-    found = keras.ops.convert_to_numpy(
-        ops.vectorized_map(draw, ops.convert_to_tensor(gumbel(rng, (count, 18, 3))))
-    )
-    shares = np.bincount(np.ravel(found), minlength=3) / (18 * count)
-    np.testing.assert_allclose(shares, [0.5, 0.3, 0.2], atol=0.012)  # 4 deviations
-
-
 def test_one_operation_of_each_block_makes_features(rng):
     """It is the best draw of all that fulfil this."""
     for _ in range(20):
@@ -56,13 +41,6 @@ def test_one_operation_of_each_block_makes_features(rng):
             totals = sum(scores[edge][choices[:, i]] for i, edge in enumerate(edges))
             assert numbers[edges, 0].tolist() == choices[np.argmax(totals)].tolist()
         np.testing.assert_array_equal(numbers[14:, 0], scores[14:].argmax(-1))
-
-
-def test_without_noise_the_most_likely_ones_are_taken(rng):
-    logits = rng.standard_normal((18, 4)).astype("float32")
-    logits[:, 1] += 9
-    numbers, weights = drawn("gumbel", logits)
-    assert np.all(numbers == 1) and np.all(weights == 1)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 4.0])
@@ -153,25 +131,6 @@ def test_a_single_path_is_the_cell_derived_from_shares_with_noise(noisy, spread,
         np.testing.assert_array_equal(weights, numbers < 4)
 
 
-def test_edges_of_a_single_path_are_drawn_by_their_shares(rng):
-    """Two of them without replacement, where every operation makes features."""
-    names, count = ("identity", "dilated_3", "separable_3"), 3000
-    of_edges = np.array([0.6, 0.3, 0.1])
-    edge_logits = np.zeros(14, "float32")
-    edge_logits[2:5] = np.log(of_edges)
-    logits = np.zeros((18, 3), "float32")
-
-    def draw(noise):
-        return drawn_cell(names, logits, edge_logits, noise, 1.0)[0]["numbers"]
-
-    numbers = ops.vectorized_map(draw, ops.convert_to_tensor(gumbel(rng, (count, 18, 3))))
-    found = keras.ops.convert_to_numpy(numbers)[:, 2:5, 0] < 3
-    # An edge is missing if the two others come one after the other.
-    a, b, c = of_edges
-    missing = [p * q * (1 / (1 - p) + 1 / (1 - q)) for p, q in ((b, c), (a, c), (a, b))]
-    np.testing.assert_allclose(1 - np.mean(found, 0), missing, atol=0.035)  # 4 deviations
-
-
 @pytest.mark.parametrize("temperature", [0.5, 4.0])
 def test_derivatives_of_a_single_path_are_those_of_a_softmax_of_tiers(temperature, rng):
     import tensorflow as tf
@@ -206,3 +165,39 @@ def test_derivatives_of_a_single_path_are_those_of_a_softmax_of_tiers(temperatur
             moved.append(soft(*changed))
         wanted = (moved[0] - moved[1]) / 2e-5
         assert found[which][place] == pytest.approx(wanted, rel=1e-3, abs=1e-5)
+
+
+SMALL = ("dynamic_3", "identity", "dilated_3")
+
+
+def test_shares_are_the_softmax_of_the_logits(rng):
+    architecture = layers.ArchitectureLogits(operations=SMALL)
+    architecture.build()
+    logits = rng.standard_normal((18, 3))
+    architecture.logits.assign(logits)
+    expected = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    for shares in (architecture.probabilities, architecture()):
+        found = keras.ops.convert_to_numpy(shares)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert architecture.genotype == genotypes.derive_cell(logits.astype("float32"), SMALL)
+
+
+def test_logits_begin_small_and_are_reproducible():
+    first, second, other = (layers.ArchitectureLogits(seed=seed) for seed in (1, 1, 2))
+    for architecture in (first, second, other):
+        architecture.build()
+    values = [keras.ops.convert_to_numpy(a.logits) for a in (first, second, other)]
+    np.testing.assert_array_equal(values[0], values[1])
+    assert np.any(values[0] != values[2])
+    assert 5e-4 < np.std(values[0]) < 2e-3
+
+
+def test_configuration_and_bad_arguments():
+    architecture = layers.ArchitectureLogits(True, SMALL, seed=4, name="architecture")
+    config = json.loads(json.dumps(architecture.get_config()))
+    assert config["operations"] == list(SMALL)
+    assert layers.ArchitectureLogits.from_config(config).get_config() == architecture.get_config()
+    with pytest.raises(ValueError, match="make features"):
+        layers.ArchitectureLogits(operations=("dynamic_3", "dynamic_5"))
+    with pytest.raises(ValueError, match="different names"):
+        layers.ArchitectureLogits(operations=("identity", "identity"))

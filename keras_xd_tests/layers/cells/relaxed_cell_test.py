@@ -8,7 +8,6 @@ import tensorflow as tf
 import keras_xd
 from keras_xd import genotypes, layers
 from keras_xd.graph import cloning
-from keras_xd.layers.cells.genotypes import NOS_OPERATIONS
 from keras_xd.testing import assert_close
 from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.cells.cell_references import randomized
@@ -33,6 +32,16 @@ def inputs_of(rng, reduced=False, batch=2):
 def decide(architecture, rng):
     """Give an architecture clear shares."""
     architecture.logits.assign(2 * rng.standard_normal(architecture.logits.shape))
+
+
+def derived_weights(cell):
+    """Return weights of 1 for the operations of the derived cell, of 0 for the others."""
+    weights = np.zeros((18, len(cell.operation_names)))
+    for number, block in enumerate(cell.genotype.blocks):
+        for name, source in block.first:
+            weights[genotypes.first_tier_edge(number, source), cell.operation_names.index(name)] = 1
+        weights[genotypes.second_tier_edge(number), cell.operation_names.index(block.second)] = 1
+    return weights
 
 
 def network():
@@ -77,11 +86,7 @@ def test_cell_and_its_finalized_one_equal_numpy(
     assert_close(y, expected.astype("float32"), 2e-5)
 
     plain = cell.finalize()
-    weights = np.zeros((18, len(names)))
-    for number, block in enumerate(cell.genotype.blocks):
-        for name, source in block.first:
-            weights[genotypes.first_tier_edge(number, source), names.index(name)] = 1
-        weights[genotypes.second_tier_edge(number), names.index(block.second)] = 1
+    weights = derived_weights(cell)
     assert weights.sum() == 12 and plain.name == "cell"
     expected = cell_references.cell(cell, x, weights)
     assert_close(keras.ops.convert_to_numpy(plain(x)), expected.astype("float32"), 2e-5)
@@ -100,10 +105,6 @@ def test_gates_start_at_zero_and_are_kept(rng, tmp_path):
     cell.calibration_gates.assign(gates)
     expected = cell_references.cell(cell, x, softmax(architecture.logits), gates)
     assert_close(keras.ops.convert_to_numpy(cell(x)), expected.astype("float32"), 2e-5)
-    for others in (np.zeros(8), np.ones(8)):
-        cell.calibration_gates.assign(others)
-        assert np.abs(keras.ops.convert_to_numpy(cell(x)) - expected).max() > 0.1
-    cell.calibration_gates.assign(gates)
 
     inputs = [keras.Input(batch_shape=value.shape) for value in x]
     model = keras.Model(inputs, cell(inputs))
@@ -113,11 +114,7 @@ def test_gates_start_at_zero_and_are_kept(rng, tmp_path):
     plain = cell.finalize()
     assert plain.calibration_gate == "zero"
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(plain.calibration_gates), gates)
-    weights = np.zeros((18, len(names)))
-    for number, block in enumerate(cell.genotype.blocks):
-        for name, source in block.first:
-            weights[genotypes.first_tier_edge(number, source), names.index(name)] = 1
-        weights[genotypes.second_tier_edge(number), names.index(block.second)] = 1
+    weights = derived_weights(cell)
     expected = cell_references.cell(cell, x, weights, gates)
     assert_close(keras.ops.convert_to_numpy(plain(x)), expected.astype("float32"), 2e-5)
 
@@ -139,31 +136,6 @@ def test_a_configuration_without_the_gate_is_that_of_the_paper():
     cell = layers.HeterogeneousCell(2, features, calibration_gate="zero")
     cell.build([(None, 4, 4, 3)] * 2)
     assert cell.calibration_gates is None
-
-
-def test_all_operations_of_the_paper_are_there():
-    cell = layers.HeterogeneousCell(2, layers.ArchitectureLogits())
-    assert cell.operation_names == genotypes.NOS_OPERATIONS == NOS_OPERATIONS
-    for edge in (0, 17):
-        for name in genotypes.FEATURE_OPERATIONS:
-            layer = cell.edge_operation(edge, name)
-            assert (layer.operation, layer.affine) == (name, False)
-    cell = layers.HeterogeneousCell(2, layers.ArchitectureLogits(), edge_layers=True)
-    found = {
-        (edge, name): cell.edge_operation(edge, name)
-        for edge in range(18)
-        for name in cell.operation_names
-    }
-    # Only poolings, without weights, are the same on several edges, those from one node.
-    assert len({id(layer) for layer in found.values()}) == 18 * 9 + 2 * (5 + 4)
-    assert found[0, "max_pooling_3"] is found[2, "max_pooling_3"]
-    assert found[0, "max_pooling_3"] is not found[1, "max_pooling_3"]
-
-
-def test_only_edges_from_inputs_have_strides():
-    cell = layers.HeterogeneousCell(2, layers.ArchitectureLogits(True, SMALL), reduction=True)
-    strides = [cell.edge_operation(edge, "identity").strides for edge in range(18)]
-    assert strides == [2, 2] + [2, 2, 1] + [2, 2, 1, 1] + [2, 2, 1, 1, 1] + [1] * 4
 
 
 def test_network_shares_saves_resets_and_finalizes(rng, tmp_path):
@@ -203,76 +175,43 @@ def test_network_shares_saves_resets_and_finalizes(rng, tmp_path):
     ]
 
 
-def training_gradients(cell, x):
-    """Return the outputs in training and the gradients, of the last block alone from all nodes."""
-    with tf.GradientTape() as tape:
-        variables = [*x, cell.architecture.logits.value]
-        tape.watch(variables)
-        if len(x) == 2:
-            y = cell(x, training=True)
-        else:
-            common = cell.common_values(True)
-            y = cell.second_tier(3, cell.first_tier(3, x, common, True), common, True)
-        loss = tf.reduce_sum(y * tf.cos(y))
-    return y.numpy(), [g.numpy() for g in tape.gradient(loss, variables)]
-
-
-@pytest.mark.parametrize(
-    "reduction, size, names",
-    [
-        (False, 4, ("dilated_3", "spatial_attention", "dynamic_3")),
-        (True, 5, ("separable_3", "max_pooling_3", "identity")),
-    ],
-)
-def test_training_equals_that_of_layers(reduction, size, names, rng, request):
-    """Outputs, gradients and statistics are those of one layer for each operation and edge.
-
-    The last block alone has each kind of node; `edge_operations_test` has all operations and their
-    statistics.
-    """
+def test_training_equals_that_of_layers(rng):
+    """Outputs, gradients and statistics are those of one layer for each operation and edge."""
+    names = ("separable_3", "max_pooling_3", "identity", "spatial_attention", "dynamic_3")
     together, apart = (
         layers.HeterogeneousCell(
-            4, layers.ArchitectureLogits(reduction, names), reduction, edge_layers=edge_layers
+            4, layers.ArchitectureLogits(True, names), True, edge_layers=edge_layers
         )
         for edge_layers in (False, True)
     )
-    whole = reduction
-    x = [
-        keras.ops.convert_to_tensor(rng.standard_normal((3, size, size, n)).astype("float32"))
-        for n in ((5, 6) if whole else [4] * 5)
-    ]
+    x = [keras.ops.convert_to_tensor(rng.random((3, 5, 5, n), "float32")) for n in (5, 6)]
     for cell in (together, apart):
-        cell.build([(3, size, size, 5), (3, size, size, 6)])
+        cell.build([tuple(value.shape) for value in x])
     decide(together.architecture, rng)
     apart.architecture.logits.assign(together.architecture.logits)
-
     for old, new in zip(together.preprocessing, apart.preprocessing, strict=True):
         cloning.copy_state(old, new)
-    edges = range(18) if whole else (*range(9, 14), 17)
-    every = [(edge, name) for edge in edges for name in names]
-    operations = [apart.edge_operation(*key) for key in every]
+    every = {(edge, name): apart.edge_operation(edge, name) for edge in range(18) for name in names}
+    for key, layer in every.items():
+        together.edges.fill(layer, *key)
 
-    def copy_layers():
-        """Give the layers the weights of the stack; return the statistics that they had."""
-        found = [[np.asarray(v).copy() for v in o.non_trainable_variables] for o in operations]
-        for key, layer in zip(every, operations, strict=True):
-            together.edges.fill(layer, *key)
-        return found
-
-    copy_layers()
-    (y, gradients), (expected, others) = (training_gradients(cell, x) for cell in (together, apart))
-    assert_close(y, expected, 1e-4)
+    found = []
+    for cell in (together, apart):
+        with tf.GradientTape() as tape:
+            variables = [*x, cell.architecture.logits.value]
+            tape.watch(variables)
+            y = cell(x, training=True)
+            loss = tf.reduce_sum(y * tf.cos(y))
+        found.append((y, tape.gradient(loss, variables)))
+    (y, gradients), (expected, others) = found
+    assert_close(y.numpy(), expected.numpy(), 1e-4)
     for gradient, other in zip(gradients, others, strict=True):
-        assert_close(gradient, other, 1e-3)
-    if not whole:
-        return
-    moved = 0
-    for key, layer, wanted in zip(every, operations, copy_layers(), strict=True):
-        for found, other in zip(layer.non_trainable_variables, wanted, strict=True):
-            value = np.asarray(found)
-            np.testing.assert_allclose(value, other, rtol=1e-3, atol=1e-4, err_msg=f"{key}")
-            moved += int(np.all(np.abs(value - np.round(value)) > 0))
-    assert moved > 18 * 2 * 2
+        assert_close(gradient.numpy(), other.numpy(), 1e-3)
+    for key, layer in every.items():
+        moved = [np.asarray(v).copy() for v in layer.non_trainable_variables]
+        together.edges.fill(layer, *key)
+        for wanted, value in zip(moved, layer.non_trainable_variables, strict=True):
+            np.testing.assert_allclose(value, wanted, rtol=1e-3, atol=1e-4, err_msg=f"{key}")
 
 
 def test_a_frozen_cell_keeps_its_statistics(rng):
@@ -287,20 +226,6 @@ def test_a_frozen_cell_keeps_its_statistics(rng):
     )
     for weight, value in zip(cell.weights, before, strict=True):
         np.testing.assert_array_equal(keras.ops.convert_to_numpy(weight), value)
-
-
-def test_equal_edges_are_one_function_in_the_graph(rng):
-    cell = layers.HeterogeneousCell(2, layers.ArchitectureLogits(operations=SMALL, seed=1))
-    x = inputs_of(rng)
-    cell.build([value.shape for value in x])
-    traced = tf.function(lambda x: cell(x, training=True), autograph=False)
-    graph = traced.get_concrete_function(x).graph
-    calls = [node for node in graph.get_operations() if node.type == "PartitionedCall"]
-    # Of 9 nodes, 18 edges, and 8 sums of 2, 3, 4, 5 and 1 edges.
-    assert len(calls) == 9 + 18 + 8
-    assert len({call.get_attr("f").name for call in calls}) == 1 + 1 + 5
-    weights = len(cell.weights)
-    assert weights < 25 < len(layers.HeterogeneousCell.from_config(old_config(cell)).operations)
 
 
 def old_config(cell):
@@ -379,17 +304,6 @@ def test_complexity_is_the_expectation(rng):
     assert keras_xd.complexity(plain) == found
 
 
-def test_xd_operations_count_as_they_are_built():
-    architecture = layers.ArchitectureLogits(operations=("identity", "xd_3"))
-    cell = layers.HeterogeneousCell(2, architecture)
-    shapes = [(None, 4, 4, 2)] * 2
-    cell.build(shapes)
-    operations = [cell.edge_operation(edge, "xd_3") for edge in range(18)]
-    counts = np.array([layer.multiply_adds((None, 4, 4, 2)) for layer in operations], "float64")
-    expected = 2 * 16 * 2 * 2 + softmax(architecture.logits)[:, 1] @ counts
-    assert float(cell.complexity(shapes)) == pytest.approx(expected, rel=1e-5)
-
-
 def test_derived_genotype_is_that_of_the_shared_weights(rng):
     model = network()
     cells = model.layers[1:4]
@@ -422,35 +336,6 @@ def test_describe_and_random_architecture():
         "operations": list(SMALL),
         "reduction": False,
     }
-
-
-def test_search_trains_both_groups_of_weights(rng):
-    x = rng.standard_normal((4, 4, 4, 3)).astype("float32")
-    y = rng.standard_normal((4, 8)).astype("float32")
-    architecture = layers.ArchitectureLogits(operations=("identity", "dynamic_3"), seed=1)
-    cell = layers.HeterogeneousCell(2, architecture)
-    inputs = keras.Input((4, 4, 3))
-    pooled = keras.layers.GlobalAveragePooling2D()(cell([inputs, inputs]))
-    search = keras_xd.SearchModel(keras.Model(inputs, pooled))
-    before = [keras.ops.convert_to_numpy(v) for v in search.trainable_variables]
-    optimizers = [keras.optimizers.SGD(0.1) for _ in range(2)]
-    search.compile(*optimizers, "mse", mode="joint", jit_compile=False)
-    search.fit(x, y, batch_size=4, verbose=0)
-    for variable, value in zip(search.trainable_variables, before, strict=True):
-        assert np.any(keras.ops.convert_to_numpy(variable) != value), variable.path
-
-
-def test_mixed_precision(rng):
-    x = inputs_of(rng)
-    outputs = []
-    for dtype in ("float32", "mixed_bfloat16"):
-        keras.utils.set_random_seed(1)
-        architecture = layers.ArchitectureLogits(operations=SMALL, seed=1)
-        outputs.append(layers.HeterogeneousCell(4, architecture, dtype=dtype)(x))
-        assert keras.backend.standardize_dtype(architecture.logits.dtype) == "float32"
-    assert keras.backend.standardize_dtype(outputs[1].dtype) == "bfloat16"
-    plain, mixed = (keras.ops.convert_to_numpy(keras.ops.cast(y, "float32")) for y in outputs)
-    assert_close(mixed, plain, 5e-2)
 
 
 def test_configuration():

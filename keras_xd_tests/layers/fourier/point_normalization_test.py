@@ -75,15 +75,6 @@ def test_batches_give_the_statistics_of_the_whole(kind, rng):
     np.testing.assert_allclose(layer.deviation, values.astype("float64").std(axis=0), rtol=1e-5)
 
 
-def test_half_precision_only_rounds_the_result(rng):
-    values = (1000 + rng.normal(size=(50, 6, 1))).astype("float32")
-    exact = keras.ops.convert_to_numpy(adapted(values)(values))
-    half = adapted(values, dtype="mixed_bfloat16")(values)
-    assert keras.backend.standardize_dtype(half.dtype) == "bfloat16"
-    half = keras.ops.convert_to_numpy(keras.ops.cast(half, "float32"))
-    np.testing.assert_allclose(half, exact, rtol=2**-8)
-
-
 def test_a_neural_operator_between_two_of_them(tmp_path, rng):
     """Statistics are saved, copied by `rewrite` and `finalize`, and cost nothing."""
     inputs = (5 + rng.normal(size=(6, 8, 2))).astype("float32")

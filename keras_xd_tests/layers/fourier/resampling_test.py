@@ -2,9 +2,12 @@ import keras
 import numpy as np
 import pytest
 import scipy.signal
+from keras import ops
 
 from keras_xd import layers
 from keras_xd.layers.fourier import resampling
+from keras_xd.layers.fourier.resampling import resampling_matrix
+from keras_xd.layers.fourier.upsampling import resample_by_transform
 from keras_xd.testing import check_layer
 
 PAIRS = [(43, 85), (64, 128), (128, 64), (85, 43), (7, 12), (8, 6), (6, 9), (9, 4), (5, 5), (1, 4)]
@@ -33,15 +36,6 @@ def band_limited(sizes, modes, seed=1):
 )
 def test_layer(init_kwargs, input_shape):
     check_layer(layers.FourierResampling, init_kwargs, input_shape)
-
-
-@pairs
-def test_band_limited_functions_are_sampled_on_the_new_grid(before, after):
-    modes = (min(before, after) - 1) // 2
-    x = band_limited((before,), modes)
-    expected = band_limited((after,), modes)
-    actual = resampling.resampling_matrix(before, after) @ x
-    np.testing.assert_allclose(actual, expected, atol=1e-10)
 
 
 @pairs
@@ -88,3 +82,46 @@ def test_bad_arguments_are_refused():
         layers.FourierResampling(3)(np.ones((1, 4, 4, 1)))
     with pytest.raises(ValueError, match="every spatial size to be known"):
         layers.FourierResampling(3)(keras.Input((None, 2)))
+
+
+def test_upsampling_layer():
+    init_kwargs = {"sizes": (7, 8), "data_format": "channels_last"}
+    check_layer(layers.FourierUpsampling, init_kwargs, (2, 5, 8, 3), run_jit=False)
+
+
+@pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
+def test_waves_come_back_on_the_finer_grid(data_format):
+    layer = layers.FourierUpsampling((16, 12), data_format)
+
+    def wave(sizes):
+        x, y = (2 * np.pi * np.arange(n) / n for n in sizes)
+        values = np.cos(2 * x + 0.3)[:, None] * np.sin(y - 1)
+        return values.reshape(1, *sizes, 1) if data_format[9:] == "last" else values[None, None]
+
+    for sizes in ((5, 3), (9, 12), (16, 5)):
+        np.testing.assert_allclose(layer(wave(sizes)), wave((16, 12)), atol=1e-5)
+
+
+def test_sizes_may_be_unknown_when_the_model_is_built():
+    model = keras.Sequential([keras.Input((None, 2)), layers.FourierUpsampling(9)])
+    assert model.output_shape == (None, 9, 2)
+
+
+@pytest.mark.parametrize("after", range(1, 10))
+@pytest.mark.parametrize("before", [1, 2, 5, 6, 8])
+def test_transforms_give_what_the_matrix_gives(before, after, rng):
+    x = rng.normal(size=(2, before, 3))
+    actual = resample_by_transform(ops.convert_to_tensor(x, "float64"), 1, after)
+    expected = np.einsum("ab,nbc->nac", resampling_matrix(before, after), x)
+    np.testing.assert_allclose(actual, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [0, (1, 2, 3, 4), "8"])
+def test_bad_sizes_are_refused(sizes):
+    with pytest.raises(ValueError, match="sizes"):
+        layers.FourierUpsampling(sizes)
+
+
+def test_inputs_of_another_rank_are_refused():
+    with pytest.raises(ValueError, match="ndim=4"):
+        layers.FourierUpsampling(8)(np.zeros((1, 4, 4, 2)))

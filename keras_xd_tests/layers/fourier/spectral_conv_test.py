@@ -82,36 +82,6 @@ def test_channels_first_and_bias_and_activation(rng, modes):
     assert_close(compute(first, moved), np.moveaxis(expected, -1, 1))
 
 
-@pytest.mark.parametrize("size", [8, 9, 11])
-def test_equals_band_limited_circular_convolution(rng, size):
-    """All frequencies of a real kernel give a circular convolution; fewer, its limited band."""
-    inputs = rng.normal(size=(2, size, 2)).astype("float32")
-    kernel = rng.normal(size=(size, 2, 3))
-    for modes in (size // 2 + 1, 3):
-        spectrum = np.fft.rfft(kernel, axis=0)
-        spectrum[modes:] = 0
-        limited = np.fft.irfft(spectrum, n=size, axis=0)
-        expected = sum(np.roll(inputs, shift, axis=1) @ limited[shift] for shift in range(size))
-        layer = spectral_conv.SpectralConv1D(3, modes)
-        layer.build(inputs.shape)
-        layer.kernel.assign(np.stack([spectrum.real, spectrum.imag])[:, :modes])
-        assert_close(compute(layer, inputs), expected)
-
-
-def test_the_same_function_at_every_resolution(rng):
-    """Samples of one band-limited function, coarse and fine, give samples of one output."""
-    layer, _ = layer_and_inputs(rng, (1, 16, 18, 1), (3, 4))
-
-    def sample(height, width):
-        y, x = np.meshgrid(np.arange(height) / height, np.arange(width) / width, indexing="ij")
-        waves = np.cos(2 * np.pi * (2 * y + 3 * x)) + np.sin(2 * np.pi * (x - y)) + 0.5
-        return waves[None, ..., None].astype("float32")
-
-    coarse = compute(layer, sample(16, 18))
-    fine = compute(layer, sample(48, 36))
-    assert_close(fine[:, ::3, ::2], coarse)
-
-
 def test_unknown_size(rng):
     layer, inputs = layer_and_inputs(rng, (2, 8, 10, 2), (2, 3))
     symbolic = keras.Input((None, None, 2))
@@ -121,52 +91,6 @@ def test_unknown_size(rng):
     for x in (inputs, other):
         kernel = keras.ops.convert_to_numpy(layer.kernel)
         assert_close(model.predict(x, verbose=0), reference(x, kernel, (2, 3)))
-
-
-def test_exported_model(rng, tmp_path):
-    """A SavedModel takes any batch and any spatial size."""
-    import tensorflow as tf
-
-    symbolic = keras.Input((None, None, 2), name="inputs")
-    layer = spectral_conv.SpectralConv2D(3, (2, 3))
-    model = keras.Model(symbolic, layer(symbolic))
-    model.export(str(tmp_path / "exported"), verbose=False)
-    served = tf.saved_model.load(str(tmp_path / "exported"))
-    for shape in ((1, 8, 10, 2), (3, 7, 5, 2)):
-        inputs = rng.normal(size=shape).astype("float32")
-        assert_close(served.serve(inputs).numpy(), compute(model, inputs))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "modes"), [((7,), (4,)), ((6, 5), (2, 3)), ((4, 3, 4), (2, 1, 2))]
-)
-def test_gradients_equal_finite_differences(rng, sizes, modes):
-    """The layer is linear in inputs and in weights, so central differences are exact."""
-    import tensorflow as tf
-
-    layer = CLASSES[len(modes)](2, modes, dtype="float64")
-    inputs = rng.normal(size=(2, *sizes, 2))
-    layer.build(inputs.shape)
-    layer.kernel.assign(rng.normal(size=layer.kernel.shape))
-    weights = rng.normal(size=(2, *sizes, 2))
-
-    with tf.GradientTape() as tape:
-        x = tf.constant(inputs)
-        tape.watch(x)
-        loss = tf.reduce_sum(layer(x) * weights)
-    by_input, by_kernel = tape.gradient(loss, [x, layer.kernel.value])
-
-    def value(x, kernel):
-        layer.kernel.assign(kernel)
-        return np.sum(compute(layer, x) * weights)
-
-    kernel = keras.ops.convert_to_numpy(layer.kernel)
-    for _ in range(3):
-        step, kernel_step = rng.normal(size=inputs.shape), rng.normal(size=kernel.shape)
-        along = (value(inputs + step, kernel) - value(inputs - step, kernel)) / 2
-        np.testing.assert_allclose(np.sum(by_input * step), along, rtol=1e-10)
-        along = (value(inputs, kernel + kernel_step) - value(inputs, kernel - kernel_step)) / 2
-        np.testing.assert_allclose(np.sum(by_kernel * kernel_step), along, rtol=1e-10)
 
 
 def test_default_initializer():

@@ -61,11 +61,6 @@ def test_counts_have_the_gradients_of_the_sizes():
     np.testing.assert_allclose(np.ravel(found), expected, rtol=1e-5)
 
 
-def test_the_beginning_has_the_multiply_adds_of_the_layers_of_keras():
-    first = chain().get_layer("first")
-    assert float(first.complexity((None, 8, 2))) == 4 * 5 * 2 * 6
-
-
 def test_masks_multiply_the_kernel(rng):
     model = chain()
     first, second = lengths(model, 0.4, 0.2, 1.0)
@@ -100,15 +95,6 @@ def test_parts_stay_shared_in_copies_and_files(tmp_path, rng):
         )
     again = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(again(x), model(x))
-
-
-def test_weights_start_from_scratch_and_masks_stay():
-    model = chain()
-    first, _ = lengths(model, 0.4, 0.2, -0.1)
-    before = np.asarray(first.kernel)
-    keras_xd.reset_weights(model, seed=3)
-    assert not np.allclose(first.kernel, before)
-    np.testing.assert_allclose(first.kernel_mask.length, [0.4], rtol=1e-6)
 
 
 def test_trimmed_for_some_channels(rng):

@@ -27,14 +27,6 @@ def test_a_search_begins_with_half_of_the_blocks():
     assert values[3] == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_smallest_mask_of_eight_blocks_has_three():
-    mask = built(8)
-    mask.length.assign(mask.length.constraint([-9.0]))
-    assert float(mask.sizes[0]) == pytest.approx(2.57, abs=0.01)
-    # 2.57 of the length of the axis from its begin, on a grid whose steps are 1.14 of that.
-    assert masks.support(mask.values[0]) == (0, 3)
-
-
 @pytest.mark.parametrize("size", [2.57, 4.3, 7.9])
 def test_shares_sum_to_the_size(size):
     mask = built(8, size)
@@ -54,13 +46,6 @@ def test_the_slope_is_that_of_the_size_in_one_block(size, moving):
         slopes.append(float(tape.gradient(share, mask.length.value)[0]))
     # d size / d offset = 8 / 2.
     np.testing.assert_allclose(slopes, [4.0 * (index == moving) for index in range(8)])
-
-
-def test_a_branch_is_multiplied_by_the_value_of_its_block(rng):
-    x = rng.normal(size=(2, 5, 3)).astype("float32")
-    mask = built(4, 2.5)
-    for index in range(4):
-        np.testing.assert_allclose(mask(x, index=index), x * float(mask.value(index)))
 
 
 def test_a_model_shares_it_and_is_finalized(tmp_path, rng):

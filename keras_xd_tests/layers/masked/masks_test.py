@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -71,20 +70,11 @@ def test_a_mask_has_no_gradient_below_the_threshold():
         (lambda o: ops.sum(masks.sigmoid(masks.coordinates(9), o, 8.0)), 0.3),
         (lambda w: masks.gaussian_size(33, w), 0.2),
         (lambda o: masks.sigmoid_size(280, o, 25.0), -0.3),
-        (lambda o: masks.sigmoid_size(280, o, 25.0, initial=1.0), -0.3),
     ],
 )
 def test_gradients_are_those_of_finite_differences(function, value):
     assert gradient(function, value) == pytest.approx(slope(function, value), rel=1e-6)
     assert gradient(function, value) != 0
-
-
-def test_several_axes_multiply():
-    first, second, third = np.array([1.0, 0.5]), np.array([1.0, 0.0, 2.0]), np.array([3.0, 1.0])
-    expected = np.einsum("i,j,k->ijk", first, second, third)
-    tensors = [ops.convert_to_tensor(mask) for mask in (first, second, third)]
-    np.testing.assert_array_equal(numpy(masks.product(tensors)), expected)
-    np.testing.assert_array_equal(numpy(masks.product(tensors[:1])), first)
 
 
 @pytest.mark.parametrize("points", [2, 8, 33])
@@ -107,16 +97,16 @@ def test_the_narrowest_gaussian_of_an_odd_axis_has_three_points(points):
 
 
 def test_masks_begin_with_the_published_sizes():
-    half = masks.initial_offset("half", 25.0)
+    half = masks.sigmoid_offset(0.1, 0, 25.0)
     assert half == pytest.approx(-0.0879, abs=1e-4)
     assert masks.sigmoid_size(280, half, 25.0) == pytest.approx(140)
     # Of an even number of points exactly half is used, of blocks too.
     values = numpy(masks.sigmoid(masks.coordinates(280), half, 25.0))
     assert np.count_nonzero(values) == 140
-    half = masks.initial_offset("half", 8.0)
+    half = masks.sigmoid_offset(0.1, 0, 8.0)
     assert half == pytest.approx(-0.2747, abs=1e-4)
     assert np.count_nonzero(numpy(masks.sigmoid(masks.coordinates(8), half, 8.0))) == 4
-    full = masks.initial_offset("full", 25.0)
+    full = masks.sigmoid_offset(0.85, 1, 25.0)
     assert float(masks.sigmoid(1.0, full, 25.0)) == pytest.approx(0.85, abs=1e-6)
     width = masks.initial_width(2048)
     assert width == 0.0325
@@ -141,20 +131,11 @@ def test_the_smallest_sizes_are_the_published_ones():
     assert masks.sigmoid_size(8, masks.sigmoid_range(8.0)[0], 8.0) == pytest.approx(2.57, abs=5e-3)
 
 
-def test_the_literal_size_is_smaller_on_a_full_axis():
-    initial = masks.initial_offset("full", 25.0)
-    assert masks.sigmoid_size(100, initial, 25.0, initial=initial) == pytest.approx(100)
-    full = masks.sigmoid_offset(0.1, 1.0, 25.0)
-    assert masks.sigmoid_size(100, full, 25.0) == pytest.approx(100)
-    assert masks.sigmoid_size(100, full, 25.0, initial=initial) == pytest.approx(92.7, abs=0.05)
-    assert masks.gaussian_size(70, 0.0325, initial=0.0325) == pytest.approx(70)
-
-
 def test_a_clipped_size_keeps_its_gradient():
     def size(offset):
         return masks.clip_straight_through(masks.sigmoid_size(100, offset, 25.0), 1, 100)
 
-    offset = masks.initial_offset("full", 25.0)
+    offset = masks.sigmoid_offset(0.85, 1, 25.0)
     assert masks.sigmoid_size(100, offset, 25.0) > 107
     assert float(size(ops.convert_to_tensor(offset, "float64"))) == pytest.approx(100)
     assert gradient(size, offset) == pytest.approx(50)
@@ -167,17 +148,11 @@ def test_a_clipped_size_keeps_its_gradient():
         (lambda: masks.gaussian_range(1), "at least 2 points"),
         (lambda: masks.sigmoid_range(2.0), "2.571 / temperature.*temperature=2.0.*1.285"),
         (lambda: masks.sigmoid_range(0.0), "above 0 and finite"),
-        (lambda: masks.initial_offset("third", 25.0), "'half', 'full'"),
     ],
 )
 def test_bad_arguments_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_half_precision_parameters_work():
-    values = masks.sigmoid(masks.coordinates(5), ops.cast(0.0, "float16"), 25.0)
-    assert keras.backend.standardize_dtype(values.dtype) == "float16"
 
 
 @pytest.mark.parametrize("centre", [-0.5, 0.0, 0.3, 1.0])

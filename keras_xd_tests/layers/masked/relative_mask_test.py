@@ -2,7 +2,6 @@
 
 import math
 
-import keras
 import numpy as np
 import pytest
 
@@ -78,34 +77,7 @@ def test_shares_add_up_to_the_size_and_have_its_gradient():
         )
 
 
-def test_architecture_signature_and_files(tmp_path):
-    inputs = keras.Input((5, 4))
-    model = keras.Model(inputs, RelativeMask(initial_value=0.3, name="mask")(inputs))
-    model.get_layer("mask").length.assign([0.2])
-    model.save(tmp_path / "mask.keras")
-    again = keras.models.load_model(tmp_path / "mask.keras").get_layer("mask")
-    np.testing.assert_array_equal(again.values[0], model.get_layer("mask").values[0])
-    assert again.architecture_signature()["initial_value"] == 0.3
-
-
 @pytest.mark.parametrize("value", [0.05, 0.9, True, "full"])
 def test_bad_initial_value(value):
     with pytest.raises(ValueError, match="`initial_value` must be a number from the threshold"):
         layers.RelativeMask(initial_value=value)
-
-
-def test_presence_counts_points_and_moves_the_last_one():
-    import tensorflow as tf
-
-    mask = RelativeMask(temperature=8.0)
-    mask.build((None, 4))
-    for offset, count in ((-0.5, 2), (0.3, 3), (0.6, 3), (1.1, 4)):
-        mask.length.assign([offset])
-        with tf.GradientTape() as tape:
-            presence = mask.presence
-            weighted = tf.reduce_sum(presence * np.array([1.0, 10.0, 100.0, 1000.0], "float32"))
-        assert len(mask.supports[0]) == count
-        np.testing.assert_array_equal(presence, np.arange(4) < count)
-        # The size of 4 points grows twice as fast as the offset.
-        found = tape.gradient(weighted, mask.length.value)
-        np.testing.assert_allclose(found, [2 * 10.0 ** (count - 1)], rtol=1e-5)

@@ -1,7 +1,5 @@
 """Mixtures of convolutions equal the explicit sum of their candidates, in both forms."""
 
-import itertools
-
 import keras
 import numpy as np
 import pytest
@@ -69,12 +67,6 @@ def test_inputs_of_other_sizes_than_those_of_build(form, rng):
         np.testing.assert_allclose(layer.operate(x), expected, atol=1e-5 * np.abs(expected).max())
 
 
-def test_windows_are_derived_when_a_layer_is_built(monkeypatch, rng):
-    layer = built(1, (20, 2), "auto", padding="same")
-    monkeypatch.setattr(layers.DashConv, "_by_dilation", None)
-    layer(rng.normal(size=(2, 20, 2)).astype("float32"))
-
-
 def test_sixteen_candidates_of_the_paper_reach_as_far_as_the_image(rng):
     layer = layers.DashConv2D(3, 3, padding="same", perturb=None)
     x = rng.normal(size=(1, 12, 12, 2)).astype("float32")
@@ -84,28 +76,6 @@ def test_sixteen_candidates_of_the_paper_reach_as_far_as_the_image(rng):
     # Taps further off than the image is wide read zeros only: 5 of 9 taps 7 apart, 1 of 15.
     taps = {rate[0]: taps for rate, _, taps, _ in layer._by_dilation((12, 12))}
     assert taps == {1: (9, 9), 3: (7, 7), 7: (3, 3), 15: (1, 1)}
-
-
-@pytest.mark.parametrize("form", ["direct", "fourier"])
-def test_gradients_of_kernels_and_logits(form, rng):
-    layer = built(1, (11, 2), form, padding="same")
-    x = rng.normal(size=(3, 11, 2)).astype("float32")
-    import tensorflow as tf
-
-    variables = [layer.logits, *(operation.kernel for operation in layer.operations)]
-    values = [v.value for v in variables]
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(layer(x) ** 2)
-    found = tape.gradient(loss, values)
-    with tf.GradientTape() as tape:
-        shares = tf.nn.softmax(layer.logits.value)
-        total = sum(
-            shares[n] * operation.operate(tf.constant(x))
-            for n, operation in enumerate(layer.operations)
-        )
-        loss = tf.reduce_sum((total + layer.bias.value) ** 2)
-    for one, other in zip(found, tape.gradient(loss, values), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4 * np.abs(other).max())
 
 
 @pytest.mark.parametrize("rank", [1, 2])
@@ -195,9 +165,3 @@ def test_one_tap_is_one_candidate_whatever_the_dilation():
 def test_bad_arguments(options, message):
     with pytest.raises(ValueError, match=message):
         layers.DashConv1D(2, 3, **options)
-
-
-def test_candidates_are_all_pairs():
-    layer = layers.DashConv2D(2, 3, kernel_sizes=(3, 5), dilations=(1, 2))
-    pairs = {(operation.size[0], operation.rate[0]) for operation in layer.operations}
-    assert pairs == set(itertools.product((3, 5), (1, 2)))

@@ -47,38 +47,6 @@ def test_equals_numpy(name, window, stride, padding, rate, rng):
     assert_close(y, expected + np.asarray(layer.bias))
 
 
-@pytest.mark.parametrize(
-    "name, stride",
-    [(name, stride) for name in DARTS_OPERATIONS for stride in (1, 2)]
-    + [("max_pooling_3", 4), ("convolution_3", 4)],
-)
-def test_padding_same_is_that_of_keras(name, stride, rng):
-    x = rng.standard_normal((2, 6, 7, 3)).astype("float32")
-    layer = layers.DiscreteOperation(2, 3, name, strides=stride, padding="same", use_bias=False)
-    built(layer, rng, x.shape)
-    assert layer.is_keras_convolution == (
-        "convolution" in name and not ("dilated" in name and stride > 1)
-    )
-    if layer.kind == "convolution":
-        # Keras has no strided dilated convolution, but a larger kernel with zeros in it.
-        kernel = np.asarray(layer.kernel)
-        span = layer.rate[0] * (layer.size[0] - 1) + 1
-        wide = np.zeros((span, span, 3, 3), "float32")
-        wide[:: layer.rate[0], :: layer.rate[1]] = kernel
-        twin = keras.layers.Conv2D(3, span, stride, "same", use_bias=False)
-        twin.build(x.shape)
-        twin.kernel.assign(wide)
-    else:
-        twin = {
-            "max_pooling": keras.layers.MaxPooling2D(3, stride, "same"),
-            "average_pooling": keras.layers.AveragePooling2D(3, stride, "same"),
-            "skip": lambda x: x[:, ::stride, ::stride],
-            "zero": lambda x: np.zeros_like(x[:, ::stride, ::stride]),
-        }[layer.kind]
-    expected = keras.ops.convert_to_numpy(twin(x))
-    assert_close(keras.ops.convert_to_numpy(layer(x)), expected)
-
-
 @pytest.mark.parametrize("filters", [2, 5])
 def test_other_numbers_of_channels(filters, rng):
     x = rng.standard_normal((1, 4, 3)).astype("float32")

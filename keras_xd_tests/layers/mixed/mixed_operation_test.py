@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -7,7 +9,6 @@ import keras_xd
 from keras_xd import layers
 from keras_xd.layers.mixed.discrete_operation import DARTS_OPERATIONS
 from keras_xd.testing import assert_close, check_layer
-from keras_xd_tests.layers.mixed import operation_references
 
 
 def built(layer, rng, shape):
@@ -29,50 +30,27 @@ def softmax(logits):
     return powers / powers.sum()
 
 
+@pytest.mark.parametrize("rank", [1, 2])
 @pytest.mark.parametrize(
-    "window, stride, padding, rate, groups",
-    [(3, 1, "same", 1, 1), (3, 2, "same", 1, 2), (5, 1, "valid", 1, 1), (7, 2, "valid", 1, 1)]
-    + [(2, 1, "causal", 3, 1)],
+    "arguments",
+    [
+        {"padding": "same", "activation": "tanh"},
+        {"strides": 2, "groups": 2, "padding": "same"},
+        {"kernel_size": 5, "strides": 2, "dilation_rate": 1},
+        {"dilation_rate": 2, "use_bias": False},
+    ],
 )
-def test_mixture_equals_numpy(window, stride, padding, rate, groups, rng):
-    for rank in (1, 2) if padding != "causal" else (1,):
-        x = rng.standard_normal((2, *((9,), (7, 8))[rank - 1], 4)).astype("float32")
-        layer = layers.MixedOperation(
-            rank,
-            6,
-            window,
-            strides=stride,
-            padding=padding,
-            dilation_rate=rate,
-            groups=groups,
-            activation="tanh",
-        )
-        built(layer, rng, x.shape)
-        geometry = {"window": window, "stride": stride, "padding": padding, "rate": rate}
-        expected = 0
-        for share, inner in zip(softmax(layer.logits), layer.operations, strict=True):
-            kernel = None if inner.kernel is None else np.asarray(inner.kernel)
-            name = inner.operation
-            expected += share * operation_references.operation(name, x, 6, kernel, **geometry)
-        expected = np.tanh(expected + np.asarray(layer.bias)).astype("float32")
-        y = keras.ops.convert_to_numpy(layer(x))
-        assert y.shape == layer.compute_output_shape(x.shape)
-        assert_close(y, expected)
-
-
-def test_partial_channels(rng):
-    x = rng.standard_normal((2, 6, 8)).astype("float32")
-    layer = layers.MixedOperation(1, 8, padding="same", partial_channels=4, use_bias=False)
-    y = keras.ops.convert_to_numpy(built(layer, rng, x.shape)(x))
-    expected = 0
-    for share, inner in zip(softmax(layer.logits), layer.operations, strict=True):
-        kernel = None if inner.kernel is None else np.asarray(inner.kernel)
-        expected += share * operation_references.operation(
-            inner.operation, x[..., :2], 2, kernel, padding="same"
-        )
-    parts = np.concatenate([expected, x[..., 2:]], axis=-1)
-    assert_close(y, parts[..., [0, 2, 4, 6, 1, 3, 5, 7]].astype("float32"))
-    assert layer.kernel.shape == (3, 2, 2)
+def test_mixture_is_the_sum_of_its_operations(rank, arguments, rng):
+    """Those of `discrete_operation_test`, which are compared with NumPy."""
+    x = rng.standard_normal((2, *(9, 8)[:rank], 4)).astype("float32")
+    layer = built(layers.MixedOperation(rank, 6, **arguments), rng, x.shape)
+    pairs = zip(softmax(layer.logits), layer.operations, strict=True)
+    expected = sum(
+        share * np.asarray(inner.operate(keras.ops.convert_to_tensor(x))) for share, inner in pairs
+    )
+    expected = layer.activation(expected + (0 if layer.bias is None else np.asarray(layer.bias)))
+    assert layer(x).shape == layer.compute_output_shape(x.shape)
+    assert_close(np.asarray(layer(x)), np.asarray(expected, "float32"))
 
 
 @pytest.mark.parametrize(
@@ -161,16 +139,6 @@ def test_finalized_is_the_operation_that_has_the_whole_share(arguments, partial_
         assert_close(np.asarray(plain(x)), np.asarray(layer(x)))
 
 
-def test_finalize_keeps_the_operation_of_the_largest_share(rng):
-    layer = layers.MixedOperation2D(3, 3, padding="same", use_bias=False)
-    x = rng.standard_normal((2, 6, 5, 3)).astype("float32")
-    built(layer, rng, x.shape)
-    layer.logits.assign([0, 0, 0, 0, 0.1, 0, 0, 0])
-    assert layer.largest == "max_pooling_3"
-    twin = keras.layers.MaxPooling2D(3, 1, "same")
-    assert_close(np.asarray(layer.finalize()(x)), np.asarray(twin(x)))
-
-
 @pytest.mark.parametrize("update", ["softmax", "exponentiated_gradient"])
 def test_complexity_by_hand(update, rng):
     layer = layers.MixedOperation2D(8, 3, 2, padding="same", groups=2, update=update)
@@ -183,24 +151,6 @@ def test_complexity_by_hand(update, rng):
     gradient = tape.gradient(value, layer.logits.value)
     expected = shares * (counts - shares @ counts) if update == "softmax" else counts
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-3)
-
-
-def test_gradients_by_finite_differences(rng):
-    layer = built(layers.MixedOperation1D(3, 3, 2), rng, (None, 9, 2))
-    x = rng.standard_normal((2, 9, 2)).astype("float32")
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(layer(x) ** 2)
-    variables = layer.trainable_variables
-    assert len(variables) == 6
-    gradients = tape.gradient(loss, [variable.value for variable in variables])
-    for variable, gradient in zip(variables, gradients, strict=True):
-        direction = gradient / tf.norm(gradient)
-        change = 0.0
-        for sign in (1, -1):
-            variable.assign_add(sign * 1e-2 * direction)
-            change += sign * float(tf.reduce_sum(layer(x) ** 2))
-            variable.assign_sub(sign * 1e-2 * direction)
-        np.testing.assert_allclose(change / 2e-2, float(tf.norm(gradient)), rtol=2e-2)
 
 
 def test_gradient_descent_on_logits_is_an_exponentiated_gradient_step(rng):
@@ -274,45 +224,22 @@ def test_reset_weights_keeps_the_shares(rng):
         assert np.array_equal(old, weight) == (weight is layer.logits)
 
 
+SEARCHED = {"update": "exponentiated_gradient", "perturb": 0.5, "partial_channels": 4}
+SEARCHED |= {"candidates": ("max_pooling_3", "average_pooling_3", "skip"), "padding": "causal"}
+
+
 @pytest.mark.parametrize(
     "layer_class, arguments, shape, settled",
     [
-        (
-            layers.MixedOperation,
-            {"rank": 2, "filters": 3, "padding": "same"},
-            (2, 6, 5, 2),
-            "convolution_3",
-        ),
-        (
-            layers.MixedOperation1D,
-            {"filters": 4, "kernel_size": 2, "strides": 3},
-            (2, 9, 2),
-            "dilated_convolution_5",
-        ),
-        (
-            layers.MixedOperation1D,
-            {
-                "filters": 8,
-                "kernel_size": 3,
-                "padding": "causal",
-                "partial_channels": 4,
-                "update": "exponentiated_gradient",
-                "candidates": ("max_pooling_3", "average_pooling_3", "skip"),
-                "perturb": 0.5,
-            },
-            (2, 7, 4),
-            "convolution",
-        ),
+        (layers.MixedOperation, {"rank": 2, "padding": "same"}, (2, 6, 5, 2), "convolution_3"),
+        (layers.MixedOperation1D, {"kernel_size": 3, **SEARCHED}, (2, 7, 4), "convolution"),
     ],
 )
 def test_layer_checks(layer_class, arguments, shape, settled):
-    check_layer(
-        layer_class,
-        arguments,
-        shape,
-        run_jit="update" in arguments,
-        settle=lambda layer: decide(layer, settled),
-    )
+    """XLA compiles the mixtures of `dash_conv_test`."""
+    arguments = {"filters": 8, **arguments}
+    settle = functools.partial(decide, name=settled)
+    check_layer(layer_class, arguments, shape, run_jit=False, settle=settle)
 
 
 @pytest.mark.parametrize(
