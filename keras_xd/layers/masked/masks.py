@@ -18,6 +18,7 @@ __all__ = [
     "gaussian_range",
     "gaussian_size",
     "gaussian_width",
+    "initial_offset",
     "initial_width",
     "product",
     "sigmoid",
@@ -163,6 +164,7 @@ def gaussian_size(
     width: float | Tensor,
     centre: float = 0.0,
     threshold: float = THRESHOLD,
+    initial: float | None = None,
 ) -> float | Tensor:
     """Return the number of points under a Gaussian mask, continuous and differentiable in `width`.
 
@@ -172,11 +174,13 @@ def gaussian_size(
     Args:
         points: number of points of the axis.
         width, centre, threshold: as in `gaussian`.
+        initial: a width; the size then is `points` for the mask of this width.
 
     Reference:
         Equation 9.
     """
-    return points * gaussian_edge(width, threshold) / (1 + abs(centre))
+    whole = 1 + abs(centre) if initial is None else gaussian_edge(initial, threshold)
+    return points * gaussian_edge(width, threshold) / whole
 
 
 @check_types
@@ -185,6 +189,7 @@ def sigmoid_size(
     offset: float | Tensor,
     temperature: float,
     threshold: float = THRESHOLD,
+    initial: float | None = None,
 ) -> float | Tensor:
     """Return the number of points under a sigmoid mask, continuous and differentiable in `offset`.
 
@@ -194,11 +199,15 @@ def sigmoid_size(
     Args:
         points: number of points of the axis.
         offset, temperature, threshold: as in `sigmoid`.
+        initial: an offset; the size then is `points` for the mask of this offset, as in the
+            paper's equation 10. From the initial offset of a mask that begins longer than its
+            axis this makes a full axis smaller than `points`.
 
     Reference:
         Equation 10.
     """
-    return points * (1 + sigmoid_edge(offset, temperature, threshold)) / 2
+    whole = 2 if initial is None else 1 + sigmoid_edge(initial, temperature, threshold)
+    return points * (1 + sigmoid_edge(offset, temperature, threshold)) / whole
 
 
 @check_types
@@ -268,6 +277,24 @@ def initial_width(points: int, centre: float = 0.0, threshold: float = THRESHOLD
         points, centre, threshold: as in `gaussian_range`.
     """
     return max(INITIAL_WIDTH, gaussian_range(points, centre, threshold)[0])
+
+
+@check_types
+def initial_offset(size: str, temperature: float, threshold: float = THRESHOLD) -> float:
+    """Return the offset that a sigmoid mask begins with.
+
+    Args:
+        size: `"half"`: half of the axis (width and depth), or `"full"`: the value 0.85 at its end
+            (resolution).
+        temperature, threshold: as in `sigmoid`.
+
+    Raises:
+        ValueError: for another size.
+    """
+    validation.one_of(size, ("half", "full"), "size")
+    if size == "half":
+        return sigmoid_offset(threshold, 0, temperature)
+    return sigmoid_offset(LARGEST_AT_END, 1, temperature)
 
 
 def _tensor(x, like):

@@ -131,6 +131,16 @@ def test_the_smallest_sizes_are_the_published_ones():
     assert masks.sigmoid_size(8, masks.sigmoid_range(8.0)[0], 8.0) == pytest.approx(2.57, abs=5e-3)
 
 
+def test_the_literal_size_of_equation_10_is_smaller_on_a_full_axis():
+    initial = masks.initial_offset("full", 25.0)
+    assert float(masks.sigmoid(1.0, initial, 25.0)) == pytest.approx(0.85, abs=1e-6)
+    assert masks.initial_offset("half", 25.0) == pytest.approx(-0.0879, abs=1e-4)
+    assert masks.sigmoid_size(100, initial, 25.0, initial=initial) == pytest.approx(100)
+    full = masks.sigmoid_offset(0.1, 1.0, 25.0)
+    assert masks.sigmoid_size(100, full, 25.0, initial=initial) == pytest.approx(92.7, abs=0.05)
+    assert masks.gaussian_size(70, 0.0325, initial=0.0325) == pytest.approx(70)
+
+
 def test_a_clipped_size_keeps_its_gradient():
     def size(offset):
         return masks.clip_straight_through(masks.sigmoid_size(100, offset, 25.0), 1, 100)
