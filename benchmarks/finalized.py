@@ -4,12 +4,8 @@
         [--threads 1 2] [--rounds 15]
 
 Each backbone is rewritten (every convolution an XD-operation), searched for some steps of 32 random
-samples with random targets, and finalized in every form: with the spectrum, with the kernel, by the
-rule of "auto", of low ranks, that with its batch normalizations multiplied in, and the first two
-stored in float16. All SavedModels are loaded and called in turn, in one process for each number of
-threads and without XLA. Parameters, bytes of the weights and of the exported folders, the median
-milliseconds of a call at batch 1, 32 and 256, and the largest difference to the outputs of the
-search space are written to benchmarks/finalized.md, or nowhere with `--dry-run`.
+samples with random targets, and finalized in every form. All SavedModels are loaded and called in
+turn, in one process for each number of threads and without XLA.
 """
 
 import json
@@ -21,7 +17,12 @@ import tempfile
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
+import keras
+import numpy as np
+import tensorflow as tf
 import timing
+
+import keras_xd
 
 BATCHES = (1, 32, 256)
 FORMS = {
@@ -35,15 +36,8 @@ FORMS = {
 }
 
 
-def lenet():
-    import keras_xd
-
-    return keras_xd.models.lenet((28, 28, 1), classes=10)
-
-
 def cnn1d():
-    import keras
-
+    """Return a network of three one-dimensional convolutions."""
     stack = [keras.Input((256, 8), name="signal")]
     for filters in (32, 64, 64):
         stack += [
@@ -54,41 +48,31 @@ def cnn1d():
     return keras.Sequential(stack)
 
 
-def resnet20():
-    import keras_xd
+def model(name, *arguments, **options):
+    """Return a function that makes a network of `keras_xd.models`."""
 
-    return keras_xd.models.resnet20((32, 32, 3), 10)
+    def make():
+        return getattr(keras_xd.models, name)(*arguments, **options)
 
-
-def fno():
-    import keras_xd
-
-    return keras_xd.models.fno((256, 2), width=32, operation="convolution", padding="same")
+    return make
 
 
-def tcn():
-    import keras_xd
-
-    return keras_xd.models.tcn((128, 88), 88, channels=64)
-
-
+FNO = {"width": 32, "operation": "convolution", "padding": "same"}
 CASES = {
-    "lenet": ("LeNet, 28×28", lenet, {}),
+    "lenet": ("LeNet, 28×28", model("lenet", (28, 28, 1), classes=10), {}),
     "cnn1d": ("3 convolutions, 256 steps", cnn1d, {}),
-    "resnet20": ("ResNet-20, 32×32", resnet20, {}),
-    "fno": ("FNO with convolutions, 256 points", fno, {"padding": "circular"}),
-    "tcn": ("TCN, 128 steps", tcn, {}),
+    "resnet20": ("ResNet-20, 32×32", model("resnet20", (32, 32, 3), 10), {}),
+    "fno": (
+        "FNO with convolutions, 256 points",
+        model("fno", (256, 2), **FNO),
+        {"padding": "circular"},
+    ),
+    "tcn": ("TCN, 128 steps", model("tcn", (128, 88), 88, channels=64), {}),
 }
-
-
-def weight_bytes(model):
-    return sum(weight.nbytes for weight in model.get_weights())
 
 
 def served(model, folder):
     """Export a model; return the bytes of its folder and the model loaded from it."""
-    import tensorflow as tf
-
     model.export(folder, verbose=False)
     files = (path for path in pathlib.Path(folder).rglob("*") if path.is_file())
     return sum(path.stat().st_size for path in files), tf.saved_model.load(folder)
@@ -96,11 +80,6 @@ def served(model, folder):
 
 def searched(space, steps):
     """Train a search space for some steps of random samples and targets."""
-    import keras
-    import numpy as np
-
-    import keras_xd
-
     rng = np.random.default_rng(0)
     samples = rng.normal(size=(32 * steps, *space.input_shape[1:])).astype("float32")
     targets = rng.normal(size=(32 * steps, *space.output_shape[1:])).astype("float32")
@@ -113,11 +92,6 @@ def searched(space, steps):
 
 def measure(name, depth, steps, rounds):
     """Return the rows, dictionaries by name: the backbone, the search space and each form."""
-    import numpy as np
-    import tensorflow as tf
-
-    import keras_xd
-
     _, make, options = CASES[name]
     backbone = make()
     space = keras_xd.rewrite(backbone, depth=depth, **options)
@@ -125,7 +99,10 @@ def measure(name, depth, steps, rounds):
     models = {"backbone": backbone}
     models |= {form: keras_xd.finalize(space, **FORMS[form]) for form in FORMS}
     rows = {
-        kind: {"parameters": model.count_params(), "weights": weight_bytes(model)}
+        kind: {
+            "parameters": model.count_params(),
+            "weights": sum(weight.nbytes for weight in model.get_weights()),
+        }
         for kind, model in (*models.items(), ("search space", space))
     }
     for form, kept in (("auto", "kernel"), ("low rank", "low_rank")):

@@ -2,13 +2,10 @@
 
     python benchmarks/first_search.py [--seeds 0 1 2] [--epochs 15] [--spaces …] [--dry-run]
 
-The network of `examples/quickstart.py` on scikit-learn's digits, as they are and with one
-permutation of rows and columns. Backbone and searches start from the same weights and have the
-same batches and the same optimizer of the weights: Adam whose rate falls along a cosine. The
-architecture has Adam with a constant rate, as `SearchModel.compile` uses by default. Accuracy is
-that on the validation images: of XD-operations after `finalize`; of mixtures that of the found
-network, trained from scratch for as many epochs. The page is benchmarks/first_search.md, or none
-with `--dry-run`.
+The network of `examples/quickstart.py`, from the same weights and with the same batches and
+optimizer of the weights. The architecture has Adam with a constant rate. Accuracy is that on the
+validation images: of XD-operations after `finalize`; of mixtures that of the found network, trained
+from scratch for as many epochs.
 """
 
 import os

@@ -2,10 +2,8 @@
 
     python benchmarks/first_step.py [--depth 3] [--batch-size 32]
 
-ResNet-20 at 32×32 is rewritten and trained for four steps in a process of its own, without and with
-XLA, and with Keras' convolutions beside it. The first step traces and compiles; the median of
-the others is the time of a step. The table is written to benchmarks/first_step.md, or nowhere with
-`--dry-run`.
+The first of four steps, in a process of its own, traces and compiles; the median of the others is
+the time of a step. Keras' convolutions stand beside it.
 """
 
 import json
@@ -18,16 +16,15 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
+import keras
+import numpy as np
 import timing
+
+import keras_xd
 
 
 def measure(kind, depth, batch_size, jit):
     """Return the seconds of the first step and of a later one."""
-    import keras
-    import numpy as np
-
-    import keras_xd
-
     model = keras_xd.models.resnet20((32, 32, 3), 10)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     if kind == "XD":

@@ -1,17 +1,15 @@
 """Every kind of finalized layer in every format: the outputs of the runtime beside the model's.
 
-    python benchmarks/formats.py [--kinds StaticXD …] [--formats onnx …] [--again] [--dry-run]
+    python benchmarks/formats.py [--kinds StaticXD …] [--formats onnx …] [--dry-run]
 
 Each kind is exported with an unknown batch, read and run at batch 1 and 5, and with a fixed one, at
 batch 4. SavedModel, ONNX, OpenVINO and LiteRT files are written by the backend TensorFlow, the
 others by torch and JAX, each in a process of its own; what is not installed is left out. The
-largest difference to the outputs of the model, relative to the largest of them, is kept at once in
-benchmarks/formats.json; where `export` raises its `ValueError`, that. What was measured with the
-same versions is not measured again but with `--again`. The page benchmarks/formats.md shows all
-that is kept. `--dry-run` writes and reads neither.
+largest difference to the outputs of the model, relative to the largest of them, or what the
+`ValueError` of `export` says, are written to benchmarks/formats.md, or nowhere with `--dry-run`.
 """
 
-import importlib.metadata
+import importlib.util
 import json
 import os
 import pathlib
@@ -23,10 +21,15 @@ import tempfile
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
+import keras
+import numpy as np
 import timing
 
-RESULTS = pathlib.Path(__file__).with_suffix(".md")
-RECORDS = RESULTS.with_suffix(".json")
+import keras_xd
+from keras_xd.graph.exporting import export
+from keras_xd.graph.runtimes import FORMATS
+from keras_xd.layers.xd.resampled import SearchableResampled
+
 BACKENDS = {
     "tensorflow": ("tf_saved_model", "onnx", "openvino", "litert"),
     "torch": ("torch",),
@@ -56,10 +59,6 @@ def single(shape, name, *arguments, finalize=None, **options):
     """Return a function that makes a finalized model of one searchable layer."""
 
     def make():
-        import keras
-
-        import keras_xd
-
         layer = getattr(keras_xd.layers, name)(*arguments, **options)
         inputs = keras.Input(shape, name="inputs")
         model = keras.Model(inputs, layer(inputs))
@@ -75,10 +74,6 @@ def rewritten(shape, name, *arguments, to="xd", finalize=None, **options):
     """Return a function that makes a finalized model of a rewritten layer of Keras."""
 
     def make():
-        import keras
-
-        import keras_xd
-
         layer = getattr(keras.layers, name)(*arguments, padding="same")
         model = keras.Sequential([keras.Input(shape, name="inputs"), layer])
         space = keras_xd.rewrite(model, to=to, **options)
@@ -90,8 +85,6 @@ def rewritten(shape, name, *arguments, to="xd", finalize=None, **options):
 
 def spread(model):
     """Give the weights numbers that let no operation be a plain one, the same on every backend."""
-    import numpy as np
-
     rng = np.random.default_rng(0)
     for weight in model.trainable_variables:
         value = np.array(weight.numpy() if hasattr(weight, "numpy") else weight.value)
@@ -99,11 +92,6 @@ def spread(model):
 
 
 def resampled():
-    import keras
-
-    import keras_xd
-    from keras_xd.layers.xd.resampled import SearchableResampled
-
     layer = keras_xd.layers.XDConv1D(3, 3, padding="circular")
     model = keras.Sequential([keras.Input((24, 2), name="inputs"), SearchableResampled(layer, 16)])
     spread(model)
@@ -111,26 +99,18 @@ def resampled():
 
 
 def ccnn_block():
-    import keras
-
-    import keras_xd
-
     model = keras_xd.models.ccnn(2, 4, (16, 2), 3)
     spread(model)
     return keras_xd.finalize(keras.Model(model.inputs, model.outputs))
 
 
 def trimmed():
-    import keras_xd
-
     space = keras_xd.rewrite(keras_xd.models.lenet((16, 16, 1), 3), to="masked")
     keras_xd.randomize_architecture(space, seed=1)
     return keras_xd.finalize(space)
 
 
 def cell():
-    import keras_xd
-
     space = keras_xd.models.nos_search_network(3, 2, (8, 8, 3), 3)
     keras_xd.randomize_architecture(space, seed=1)
     return keras_xd.finalize(space)
@@ -199,12 +179,6 @@ KINDS = {
 
 def measured(model, format, batch, folder):
     """Return the largest relative error of a file of a model, or why there is none."""
-    import keras
-    import numpy as np
-
-    from keras_xd.graph.exporting import export
-    from keras_xd.graph.runtimes import FORMATS
-
     kind = FORMATS[format]
     path = os.path.join(folder, f"model{kind.suffix}")
     inputs = model.inputs[0]
@@ -225,8 +199,6 @@ def measured(model, format, batch, folder):
 
 def run(cells):
     """Measure some `(kind, format)` of one backend; print each as a line of JSON."""
-    import keras
-
     models = {}
     for kind, format in cells:
         if kind not in models:
@@ -249,38 +221,8 @@ def run_backend(backend, cells):
         raise SystemExit(f"the process of {backend} ended with {process.returncode}")
 
 
-class Records:
-    """What was measured, `{kind: {format: {"versions": …, "values": […]}}}`, kept in a file."""
-
-    def __init__(self, path):
-        self.path = path
-        self.found = json.loads(path.read_text()) if path and path.exists() else {}
-
-    def has(self, kind, format):
-        return self.found.get(kind, {}).get(format, {}).get("versions") == versions_of(format)
-
-    def add(self, kind, format, values):
-        record = {"versions": versions_of(format), "values": values}
-        self.found.setdefault(kind, {})[format] = record
-        if self.path:
-            self.path.write_text(json.dumps(self.found, indent=1) + "\n", encoding="utf-8")
-
-    def by_kind(self):
-        """Return `{kind: {format: [with an unknown batch, with a fixed one]}}`, as kinds stand."""
-        return {
-            kind: {format: record["values"] for format, record in self.found[kind].items()}
-            for kind in KINDS
-            if kind in self.found
-        }
-
-
-def versions_of(format):
-    """Return the versions of the packages that a format goes through."""
-    return {name: _version(name) for name in PACKAGES[format]}
-
-
 def report(found, formats):
-    """Return the page of the results."""
+    """Return the lines of the page of the results, `{kind: {format: values}}`."""
     notes, rows = [], []
     for kind, by_format in found.items():
         row = [kind]
@@ -289,27 +231,18 @@ def report(found, formats):
             row.append(" / ".join(_cell(value, notes) for value in values))
         rows.append(row)
     names = dict.fromkeys(name for format in formats for name in PACKAGES[format])
-    versions = (f"{name} {_version(name)}" for name in names if _version(name))
-    return "\n".join(
-        [
-            "# Formats of finalized layers",
-            "",
-            "Written by `python benchmarks/formats.py`. Largest difference of the outputs of the",
-            "runtime from those of the model, relative to the largest output, in float32: with",
-            f"an unknown batch (run at {DYNAMIC[0]} and {DYNAMIC[1]}) / with a batch of {STATIC}.",
-            f"Numbers in brackets are refusals, below. {', '.join(versions)}.",
-            "",
-            _table(["Layer", *(TITLES[format] for format in formats)], rows),
-            "",
-            *(f"- [{index}] {_escaped(note)}" for index, note in enumerate(notes, 1)),
-            "",
-        ]
-    )
-
-
-def _escaped(note):
-    """Return a message without what Markdown takes for links."""
-    return note.replace("[", r"\[")
+    return [
+        "# Formats of finalized layers",
+        "",
+        "Written by `python benchmarks/formats.py`. Largest difference of the outputs of the "
+        "runtime from those of the model, relative to the largest output, in float32: with an "
+        f"unknown batch (run at {DYNAMIC[0]} and {DYNAMIC[1]}) / with a batch of {STATIC}. Numbers "
+        f"in brackets are refusals, below. {timing.versions(names)}.",
+        "",
+        *timing.table(["Layer", *(TITLES[format] for format in formats)], rows),
+        # Without what Markdown takes for links.
+        *(f"- [{index}] {note.replace('[', chr(92) + '[')}" for index, note in enumerate(notes, 1)),
+    ]
 
 
 def _cell(value, notes):
@@ -322,44 +255,28 @@ def _cell(value, notes):
     return f"[{notes.index(value) + 1}]"
 
 
-def _table(head, rows):
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _version(name):
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+def is_installed(name):
+    return importlib.util.find_spec(name) is not None
 
 
 def main(arguments=None):
     parser = timing.parser(__file__, __doc__)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--formats", nargs="+", choices=TITLES, default=list(TITLES))
-    parser.add_argument("--again", action="store_true", help="measure what is kept again")
     options = parser.parse_args(arguments)
     if options.measure is not None:
         return run(options.measure)
-    records = Records(None if options.dry_run else RECORDS)
+    found, measured_formats = {kind: {} for kind in options.kinds}, set()
     for backend, written in BACKENDS.items():
-        cells = [
-            (kind, format)
-            for kind in options.kinds
-            for format in options.formats
-            if format in written and (options.again or not records.has(kind, format))
-        ]
-        if cells and (backend == "tensorflow" or _version(backend)):
+        formats = [format for format in options.formats if format in written]
+        if formats and is_installed(backend):
+            cells = [(kind, format) for kind in options.kinds for format in formats]
             for kind, format, values in run_backend(backend, cells):
                 print(kind, format, *values, file=sys.stderr, flush=True)
-                records.add(kind, format, values)
-    found = records.by_kind()
-    measured_formats = {format for by_format in found.values() for format in by_format}
-    text = report(found, [format for format in TITLES if format in measured_formats])
-    print(text)
-    if not options.dry_run:
-        RESULTS.write_text(text, encoding="utf-8")
+                found[kind][format] = values
+                measured_formats.add(format)
+    shown = [format for format in TITLES if format in measured_formats]
+    print("\n".join(timing.write(options, report(found, shown))))
     return found
 
 

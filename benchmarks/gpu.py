@@ -4,32 +4,22 @@
     KERAS_BACKEND=torch python benchmarks/gpu.py [--cases 2d-32-64] [--rounds 7] [--dry-run]
 
 Needs this repository, keras, numpy and the backend alone. Cases are those of
-benchmarks/xd_conv.py, forward and backward (inputs and all weights), in float32 (matrix products in
-TF32 where the device has it, which is the default of JAX; asked for on torch) and in
-mixed_bfloat16; contestants are XDConv, Keras' convolution (cuDNN on a GPU) and SpectralConv with
-all modes, an FFT layer. Then forward only: the finalized layer. Then a step of a search of a small
-ResNet, of CKConv, and of a cell of all operations. Milliseconds are medians over rounds in which
-the contestants take turns; in each round a contestant is called several times, and the device is
-waited for once, so that the time to launch kernels counts where it is not hidden; that of a call
-that adds to a single number is told beside the rates.
+benchmarks/xd_conv.py, forward and backward, in float32 (products in TF32 where the device has it)
+and in mixed_bfloat16; contestants are XDConv, Keras' convolution and SpectralConv with all modes.
+Then forward only: the finalized layer. Then a step of a search of ResNet-20. Milliseconds are
+medians over rounds in which the contestants take turns; in each round a contestant is called
+several times and the device is waited for once, so that the time to launch kernels counts where it
+is not hidden.
 
 Errors are `‖found − expected‖ / ‖expected‖` of what is timed, from the same layer with the same
-weights in float32 on the CPU: of the outputs, and the largest of the gradients by the inputs and by
-each weight. All weights are moved away from their start at random before, by a twentieth of their
-size. The script fails if that of an XDConv is more than 4 times the sum of the larger one of Keras'
-convolution in the same type and of a rounding: 2⁻⁸ in bfloat16, 2⁻¹¹ in TF32 on a GPU, 2⁻²⁰ on a
-CPU.
+weights in float32 on the CPU, moved away from their start at random: of the outputs, and the
+largest of the gradients. The script fails if that of an XDConv is more than 4 times the sum of the
+larger one of Keras' convolution in the same type and of a rounding.
 
-Memory is what the device held at most during a call, inputs and weights included: XLA's own account
-on JAX, the allocator's peak on torch. On JAX the compiled program is also looked at: how many
-kernels (instructions of the entry computation that do work) it launches, how many of them only
-copy, and whether it calls the host. What is chosen by the kind of device, pieces of tensors and
-halves of repeated matrices, is chosen so for the device in use; without a GPU the program for one
-is compiled for the CPU too, to count these, as "XDConv, whole".
-
-The floor of a case is the larger of two times: its multiply–adds at the rate of the device's matrix
-product of 4096 × 4096 (1024 × 1024 on a CPU), and its bytes at the rate of adding to a tensor of
-1 GB (64 MB on a CPU), both measured here. The tables are written as they are measured, to
+Memory is what the device held at most during a call. On JAX the compiled program is also looked at:
+how many kernels it launches, how many of them only copy, and whether it calls the host. The floor
+of a case is the larger of two times: its multiply–adds at the rate of a large matrix product, and
+its bytes at the rate of adding to a large tensor, both measured here. The tables are written to
 benchmarks/gpu.md on JAX and benchmarks/gpu_torch.md on torch, or nowhere with `--dry-run`.
 """
 
@@ -39,7 +29,6 @@ import pathlib
 import statistics
 import sys
 import time
-import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
@@ -52,7 +41,6 @@ import xd_conv
 from gpu_backends import built
 
 DTYPES = ("float32", "mixed_bfloat16")
-PARTS = ("cell", "kernels", "search")  # which take minutes to compile on a CPU
 TINY = {"tiny": (2, 2, (8, 8), 3, 1, 0)}  # for tests
 WARM_UP = 3
 LONGEST_ROUND = 0.25  # seconds, of one contestant
@@ -133,15 +121,10 @@ def cases(backend, options, rates, references, faults):
             if dtype == "float32":
                 layers["SpectralConv"] = built(xd_conv.spectral_layer(case), x)
             found = {key: backend.step(layer, x, True) for key, layer in layers.items()}
-            if isinstance(backend, gpu_backends.Jax) and not backend.is_gpu:
-                with as_on_accelerator():
-                    whole = built(xd_conv.xd_layer(case, dtype=dtype), x, values["XDConv"])
-                    found["XDConv, whole"] = backend.step(whole, x, True)
             errors = {}
             for key, (call, _) in found.items():
-                layer = key.partition(",")[0]
-                if layer in values:
-                    errors[key] = gpu_backends.errors(call(), references[name][layer][1])
+                if key in values:
+                    errors[key] = gpu_backends.errors(call(), references[name][key][1])
             largest = {key: max(pair) for key, pair in errors.items()}
             faults += [
                 f"{name} in {dtype}: {fault}" for fault in check(largest, backend.rounding(dtype))
@@ -151,18 +134,11 @@ def cases(backend, options, rates, references, faults):
             )
             for key, (_, program) in found.items():
                 row = [label, dtype, key, f"{taken[key]:.3f}"]
-                row += [f"{taken[key] / least:.1f}" if key.startswith("XDConv") else ""]
+                row += [f"{taken[key] / least:.1f}" if key == "XDConv" else ""]
                 row += [f"{taken[key] / taken['Conv']:.2f}"]
                 yield [*row, *written(errors.get(key, ())), *described(program)]
             yield [label, dtype, "floor", f"{least:.3f}", "1", *[""] * 7]
             gc.collect()
-
-
-def as_on_accelerator():
-    """Return a context in which the package chooses its forms for an accelerator."""
-    from keras_xd.core import devices
-
-    return unittest.mock.patch.object(devices, "has_accelerator", lambda: True)
 
 
 def inference(backend, options, references, faults):
@@ -185,33 +161,6 @@ def inference(backend, options, references, faults):
             row = [name, key, f"{taken[key]:.3f}", f"{taken[key] / taken['Conv']:.2f}"]
             error = [errors[key]] if key in errors else []
             yield [*row, *written(error, 1), *described(program)]
-
-
-def others(backend, options):
-    """Generate the rows of long continuous kernels and of a cell of all operations."""
-    import keras
-
-    import keras_xd
-
-    batch, channels = options.batch, options.channels
-
-    def measured(name, layer, x):
-        call, program = backend.step(layer, x, True)
-        taken = medians(backend, {name: call}, options.rounds)[name]
-        return [name, str(batch), f"{taken:.3f}", *described(program)]
-
-    if "kernels" in options.parts:
-        for sizes, taps in (((1024,), 511), ((32, 32), 33)):
-            name = f"CKConv, {'×'.join(map(str, sizes))}, {4 * channels} channels"
-            x = inputs(batch, *sizes, 4 * channels)
-            layer = keras_xd.layers.CKConv(len(sizes), kernel_size=taps)
-            yield measured(name, built(layer, x), x)
-    if "cell" in options.parts:
-        features = keras.Input((32, 32, channels))
-        cell = keras_xd.layers.HeterogeneousCell(channels, keras_xd.layers.ArchitectureLogits())
-        model = keras.Model(features, cell([features, features]))
-        name = f"cell, all operations, {channels} channels"
-        yield measured(name, model, inputs(batch, 32, 32, channels))
 
 
 def search(backend, options):
@@ -281,12 +230,9 @@ def report(backend, options, faults):
     head = ["case", "layer", "ms", "/ Conv", "error", *PROGRAM]
     yield from rows(head, inference(backend, options, references, faults))
     references.clear()
-    if "search" in options.parts:
+    if not options.layers_only:
         yield "\n## A step of `fit`\n"
         yield from rows(["model", "batch", "ms", "/ ResNet-20"], search(backend, options))
-    if {"cell", "kernels"} & set(options.parts):
-        yield "\n## Other layers, forward and backward\n"
-        yield from rows(["layer", "batch", "ms", *PROGRAM], others(backend, options))
 
 
 def main(arguments=None):
@@ -294,10 +240,10 @@ def main(arguments=None):
     names = list(xd_conv.CASES)
     parser.add_argument("--cases", nargs="+", choices=[*names, *TINY], default=names)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--batch", type=int, default=32, help="of cells, CKConv and searches")
-    parser.add_argument("--channels", type=int, default=16, help="of cells and searches")
+    parser.add_argument("--batch", type=int, default=32, help="of searches")
+    parser.add_argument("--channels", type=int, default=16, help="of searches")
     parser.add_argument("--steps", type=int, default=20, help="of an epoch of the search")
-    parser.add_argument("--parts", nargs="*", choices=PARTS, default=PARTS, help="that take long")
+    parser.add_argument("--layers-only", action="store_true", help="without a search")
     parser.set_defaults(output=None)
     options = parser.parse_args(arguments)
     name = os.environ.setdefault("KERAS_BACKEND", "jax")
@@ -306,7 +252,7 @@ def main(arguments=None):
     page = {"jax": "gpu.md", "torch": "gpu_torch.md"}[name]
     options.output = options.output or pathlib.Path(__file__).with_name(page)
     words = [" ".join(["--cases", *options.cases])] if options.cases != names else []
-    words += [f"--rounds {options.rounds}", " ".join(["--parts", *options.parts])]
+    words += [f"--rounds {options.rounds}", *["--layers-only"] * options.layers_only]
     options.command = " ".join([f"KERAS_BACKEND={name} python benchmarks/gpu.py", *words])
     lines, faults = [], []
     for line in report(gpu_backends.backend(), options, faults):

@@ -26,13 +26,7 @@ class Backend:
         return 2**-11 if self.is_gpu else 2**-20
 
     def reference(self, layer, values, x):
-        """Return what `step` computes with weights, in float32 on the CPU, as arrays of NumPy.
-
-        Args:
-            layer: function that returns a layer.
-            values: its weights.
-            x: the inputs.
-        """
+        """Return what `step` computes with weights, in float32 on the CPU, as arrays of NumPy."""
         import keras
 
         with keras.device("cpu"), self.exact_products():
@@ -185,12 +179,7 @@ def errors(found, expected):
 
 
 def kernels(text):
-    """Return how many kernels, copies and calls of the host an optimized program of XLA has.
-
-    Args:
-        text: the program's text. What the computation `ENTRY` does is launched, and what is done by
-            those that it calls, which are sequences of launches.
-    """
+    """Return how many kernels, copies and calls of the host an optimized program of XLA has."""
     computations = {}
     for line in text.splitlines():
         if line.endswith("{") and not line.startswith(" "):

@@ -3,14 +3,10 @@
     python benchmarks/long_kernels.py
 
 Both forms have equal values; a layer chooses one when it is built. Every case is forward and
-backward (inputs and all weights) in float32, both forms of one layer in turn in one process;
-milliseconds are medians, `×` is the columns' time divided by the other's. `chosen` is what the
-layer takes by its estimate, in bold where that is the slower one by more than a fifth.
-`error` is the largest relative difference (Euclidean) of the outputs and of all gradients.
-`peak MiB` is by how much resident memory rises during three steps (after tracing) in a process of
-its own (Linux); `build` are the seconds and MiB of building the layer, there too. A form that
-would need more memory than `--most-memory` is left out.
-The table is written to benchmarks/long_kernels.md, or nowhere with `--dry-run`.
+backward in float32, both forms of one layer in turn in one process; `×` is the columns' time
+divided by the other's. `chosen` is what the layer takes by its estimate, in bold where that is the
+slower one by more than a fifth. `peak MiB` is by how much resident memory rises during three steps
+in a process of its own (Linux). A form that would need more than `--most-memory` is left out.
 """
 
 import dataclasses
@@ -23,7 +19,11 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
+import numpy as np
+import tensorflow as tf
 import timing
+
+from keras_xd import layers
 
 FORMS = {"columns": False, "direct": True}
 # class, batch, channels, sizes, kernel, padding
@@ -39,8 +39,6 @@ CASES = {
 
 def layer_of(case):
     """Return a built layer of a case and the shape of its inputs."""
-    from keras_xd import layers
-
     name, batch, channels, sizes, kernel, padding = case
     filters = () if "Depthwise" in name else (channels,)
     layer = getattr(layers, name)(*filters, kernel, padding=padding, use_bias=False)
@@ -64,8 +62,6 @@ def chosen_form(layer):
 
 def step_of(layer, shape):
     """Return a traced function that returns the outputs and all gradients."""
-    import tensorflow as tf
-
     x = tf.random.stateless_normal(shape, (0, 1))
     outputs = layer.compute_output_shape(shape)
     weights = tf.random.stateless_normal(outputs, (0, 2))
@@ -85,8 +81,6 @@ def step_of(layer, shape):
 
 def difference(some, others):
     """Return the largest relative Euclidean difference of two lists of tensors."""
-    import numpy as np
-
     pairs = zip(map(np.asarray, some), map(np.asarray, others), strict=True)
     return max(np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in pairs)
 

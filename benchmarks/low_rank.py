@@ -2,16 +2,10 @@
 
     python benchmarks/low_rank.py [--rounds 15] [--epochs 3] [--images 20000] [--seed 0]
 
-Layers: the time of a call of a convolution, of the XD-operation that it became with its spectrum
-and with 3, 4 and 6 matrices by axis, one thread, all in turn, beside the multiply–adds. From these
-comes `RATE`: how many more multiply–adds the low-rank form may take where it is as fast.
-
-Searches: ResNet-20 is rewritten and searched on CIFAR-10 (joint, images averaged over 2 × 2 pixels
-where `--pool 2`), and finalized with the spectrum and with low ranks of several tolerances:
-weights, layers that keep their spectrum, errors of the operations and of the outputs on test
-images, the accuracy there, and the time of a call with 32 images, beside the backbone trained as
-long, without a search. Writes benchmarks/low_rank.md, or nothing with `--dry-run`. CIFAR-10
-is read by tensorflow-datasets (`TFDS_DATA_DIR`).
+Layers: the time of a convolution, of its XD-operation with the spectrum and with 3, 4 and 6
+matrices by axis, one thread, beside the multiply–adds: how many more the low-rank form may take
+where it is as fast. Searches: ResNet-20 is searched on CIFAR-10 (`TFDS_DATA_DIR`) and finalized
+with the spectrum and with low ranks of several tolerances, beside the backbone trained as long.
 """
 
 import os
@@ -23,7 +17,14 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
+import keras
+import numpy as np
+import tensorflow as tf
 import timing
+
+import keras_xd
+from keras_xd import layers
+from keras_xd.layers.xd import low_rank
 
 # batch, pixels along an axis, channels, strides
 SHAPES = ((32, 32, 16, 1), (32, 16, 32, 1), (32, 8, 64, 1), (32, 32, 16, 2), (32, 32, 64, 1))
@@ -33,9 +34,6 @@ TOLERANCES = (0.001, 0.01, 0.03, 0.1, 0.3)
 
 def medians(contestants, inputs, rounds):
     """Return the median milliseconds of a call of each layer or model, all in turn."""
-    import numpy as np
-    import tensorflow as tf
-
     inputs = tf.constant(inputs)
     functions = {name: tf.function(each.__call__) for name, each in contestants.items()}
     calls = {
@@ -47,12 +45,6 @@ def medians(contestants, inputs, rounds):
 
 def layer_rows(rounds, shapes):
     """Return the lines of the table of layers."""
-    import keras
-    import tensorflow as tf
-
-    from keras_xd import layers
-    from keras_xd.layers.xd import low_rank
-
     words = ["batch, pixels, channels, strides", "convolution, ms", "spectrum"]
     words += [word for r in RANKS for word in (f"{r} × {r} matrices", "multiply–adds")]
     lines = timing.head(*words)
@@ -81,7 +73,6 @@ def layer_rows(rounds, shapes):
 
 def cifar10(count, pool):
     """Return training and test images and labels, float32 in [0, 1]."""
-    import numpy as np
     from datasets import images
 
     train, validation, test = images.load("cifar10")
@@ -92,11 +83,6 @@ def cifar10(count, pool):
 
 def search_rows(options, data=None):
     """Return the lines of the table of a search."""
-    import keras
-    import numpy as np
-
-    import keras_xd
-
     (images, labels), (test_images, test_labels) = data or cifar10(options.images, options.pool)
     keras.utils.set_random_seed(options.seed)
     backbone = keras_xd.models.resnet20(images.shape[1:], 10)

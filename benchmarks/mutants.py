@@ -6,18 +6,15 @@ The mutations are those of benchmarks/mutants.json: a file, a text that stands i
 to put in its place, what that means, the nearest test files, `select` where pytest's `-k` takes
 some of their tests only, and `explained` where no test can fail, with the reason.
 
-The tree is copied to a temporary folder. One mutation at a time is made there and its tests are run
-by `pytest -x -q -n0` in a process of its own. It is *killed* if one of them fails, or if they take
-more than `--limit` seconds, and *survives* if all of them pass. It *could not be applied* if its
-text does not stand in the file once. At the end the tests that have failed are run without a
-mutation; what was killed by one that fails then, too, *was not judged*. The processes are copies of
-this one, which has imported TensorFlow, Keras and pytest but not the package.
+One mutation at a time is made in a copy of the tree and its tests are run by `pytest -x` in a copy
+of this process, which has imported TensorFlow and Keras but not the package. It is *killed* if one
+of them fails, or if they take more than `--limit` seconds, and *survives* if all pass. At the end
+the tests that have failed are run without a mutation; what was killed by one that fails then, too,
+*was not judged*.
 
 What is found is kept in benchmarks/mutants_found.json after each mutation, so a run that was
 stopped goes on where it was. Mutations that have changed since are judged again; `--only` judges
-those named again, `--survivors` those that were not killed and `--again` all. The page
-benchmarks/mutants.md is written from it. With `--dry-run` neither is written. `--list` prints the
-mutations and what is known of them.
+those named again, `--survivors` those that were not killed and `--again` all.
 """
 
 import argparse
@@ -73,17 +70,7 @@ def copy_of(tree, folder):
 
 
 def run_tests(tree, words, limit):
-    """Run pytest in a copy of this process.
-
-    Args:
-        tree: the folder to run it in.
-        words: its arguments.
-        limit: seconds after which it is stopped.
-
-    Returns:
-        `(exit status, output)`; the status is `None` if it was stopped and negative if the process
-        died.
-    """
+    """Run pytest in a copy of this process."""
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         child = os.fork()
         if not child:

@@ -3,11 +3,7 @@
     python benchmarks/proposals.py [--observations 200] [--proposals 5] [--dry-run]
 
 A search by Bayesian optimisation of hierarchical NAS-Bench-201 begins with random trials, with a
-number computed from the term as their loss. Then it goes on, twice, in a process of its own each:
-what is printed are the seconds of each call of `create_trial`, by the clock on the wall and of the
-processor. With `--strategy random` the random trials are those of a search that was not Bayesian,
-which keeps nothing of the terms. Each proposal is of a trial that ends before the next one. The
-table is written to benchmarks/proposals.md, or nowhere with `--dry-run`.
+number computed from the term as their loss. Then it goes on, twice, in a process of its own each.
 """
 
 import json
@@ -20,22 +16,21 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
+import keras_tuner as kt
 import timing
+
+from keras_xd.grammar import spaces
+from tuner_integration import GrammarOracle
 
 TARGET = 2.0
 TASKS = {"initial": "after random trials", "again": "after a restart"}
 
 
-def oracle(folder, strategy, initial=10):
+def oracle(folder, initial=10):
     """Return an oracle with the trials that the folder holds."""
-    import keras_tuner as kt
-
-    from keras_xd.grammar import spaces
-    from tuner_integration import GrammarOracle
-
     grammars = {"network": spaces.hierarchical_nas_bench_201()}
     result = GrammarOracle(
-        grammars, kt.Objective("loss", "min"), 10**6, strategy, initial_trials=initial, seed=1
+        grammars, kt.Objective("loss", "min"), 10**6, initial_trials=initial, seed=1
     )
     result.verbose = 0
     result._set_project_dir(folder, "project")
@@ -58,13 +53,13 @@ def trial(searched):
     return seconds
 
 
-def measure(task, folder, strategy, observations, proposals):
+def measure(task, folder, observations, proposals):
     """Return the seconds of each proposal; before the first task fill the project."""
     if task == "initial":
-        random = oracle(folder, strategy, observations)
+        random = oracle(folder, observations)
         for _ in range(observations):
             trial(random)
-    bayesian = oracle(folder, "bayesian")
+    bayesian = oracle(folder)
     return [trial(bayesian) for _ in range(proposals)]
 
 
@@ -73,12 +68,11 @@ def main(arguments=None):
     parser = timing.parser(__file__, __doc__)
     parser.add_argument("--observations", type=int, default=200)
     parser.add_argument("--proposals", type=int, default=5, help="after each start")
-    parser.add_argument("--strategy", choices=("bayesian", "random"), default="bayesian")
     options = parser.parse_args(arguments)
     if options.measure:
         print(json.dumps(measure(*options.measure)))
         return None
-    numbers = options.strategy, options.observations, options.proposals
+    numbers = options.observations, options.proposals
     lines = [
         "# Proposals of GrammarOracle",
         "",

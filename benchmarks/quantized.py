@@ -1,16 +1,12 @@
 """Accuracy, size and time of finalized models in eight bits, beside float32.
 
     TFDS_DATA_DIR=… python benchmarks/quantized.py [--cases digits cifar10] [--epochs 12]
-        [--layers 2] [--depth 3]
 
-A small convolutional network is rewritten (every convolution an XD-operation of depth 3), trained,
-finalized with the spectrum and with the kernel, and quantized by `keras.Model.quantize`. So is a
-network of CCNN blocks, whose sizes are learned, and KDense. Beside them stands the convolutional
-network itself, trained alike, of which Keras quantizes the dense layer alone. Accuracies
-are of the test images, bytes those of the weights and of the `.keras` file, milliseconds medians of
-calls of a compiled function at batch 32, in which all models take turns. CIFAR-10 is 5000 training
-and 2000 test images. Required: int8 loses at most 0.5 points. The table is written to
-benchmarks/quantized.md, or nowhere with `--dry-run`.
+A small convolutional network is searched, finalized with the spectrum and with the kernel, and
+quantized by `keras.Model.quantize`; so is a network of CCNN blocks and KDense. Beside them stands
+the convolutional network itself, trained alike. Milliseconds are medians of calls of a compiled
+function at batch 32, in which all models take turns. CIFAR-10 is 5000 training and 2000 test
+images. Required: int8 loses at most 0.5 points.
 """
 
 import os
@@ -22,7 +18,12 @@ import warnings
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
+import keras
+import numpy as np
 import timing
+from keras import layers
+
+import keras_xd
 
 MODES = (None, "int8", "float8")
 MOST_LOST = 0.5
@@ -50,55 +51,26 @@ CASES = {"digits": digits, "cifar10": cifar10}
 
 def network(shape, count):
     """Return a network of one or two convolutions."""
-    import keras
-    from keras import layers
-
-    strides = 2 if shape[0] > 8 else 1
-    convolutions = [
-        layers.Conv2D(16, 3, strides=strides, padding="same", activation="relu"),
-        layers.Conv2D(32, 3, strides=2, padding="same", activation="relu"),
-    ]
-    return keras.Sequential(
-        [
-            keras.Input(shape, name="image"),
-            *convolutions[:count],
-            layers.Flatten(),
-            layers.Dense(10),
-        ]
-    )
+    first = 2 if shape[0] > 8 else 1
+    pairs = [(16, first), (32, 2)][:count]
+    options = {"padding": "same", "activation": "relu"}
+    convolutions = [layers.Conv2D(filters, 3, strides, **options) for filters, strides in pairs]
+    return keras.Sequential([keras.Input(shape), *convolutions, layers.Flatten(), layers.Dense(10)])
 
 
 def blocks(shape, count):
     """Return a network of one or two CCNN blocks and KDense."""
-    import keras
-    from keras import layers
-
-    import keras_xd
-
-    strides = 2 if shape[0] > 8 else 1
-    found = []
+    found = [layers.Conv2D(32, 3, strides=2 if shape[0] > 8 else 1, padding="same")]
     for seed in range(count):
         block = keras_xd.layers.CCNNBlock(learn="KW", kernel_size=7, seed=seed)
         block.normalization.momentum = 0.9  # there are 18 steps an epoch
         found += [block, layers.AveragePooling2D(2)]
-    return keras.Sequential(
-        [
-            keras.Input(shape, name="image"),
-            layers.Conv2D(32, 3, strides=strides, padding="same"),
-            *found,
-            layers.Flatten(),
-            keras_xd.layers.KDense(128, activation="relu", seed=2),
-            layers.Dense(10),
-        ]
-    )
+    dense = keras_xd.layers.KDense(128, activation="relu", seed=2)
+    return keras.Sequential([keras.Input(shape), *found, layers.Flatten(), dense, layers.Dense(10)])
 
 
 def trained(train, build, options, searched):
     """Return a network or its search space, trained."""
-    import keras
-
-    import keras_xd
-
     keras.utils.set_random_seed(0)
     model = build(train[0].shape[1:], options.layers)
     if searched:
@@ -111,16 +83,12 @@ def trained(train, build, options, searched):
 
 def accuracy(model, test):
     """Return the percentage of test images that are classified rightly."""
-    import numpy as np
-
     images, labels = test
     return 100 * float(np.mean(model.predict(images, verbose=0).argmax(axis=-1) == labels))
 
 
 def quantized(model, mode):
     """Return a model after its file was written and read, quantized, and the bytes of the file."""
-    import keras
-
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Keras names the layers that have no such form
         path = os.path.join(folder, "model.keras")
@@ -134,8 +102,6 @@ def quantized(model, mode):
 
 def measure(case, options):
     """Return a row `(form, mode, accuracy, bytes of weights, of the file, ms)` by form and mode."""
-    import keras_xd
-
     train, test = CASES[case]()
     space = trained(train, network, options, searched=True)
     found = {form: keras_xd.finalize(space, form=form) for form in ("spectrum", "kernel")}

@@ -136,14 +136,15 @@ def _median(values, form):
     return f"{np.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
-def page(found, objective, command):
+def page(found, objective):
     """Return the lines of the page."""
     versions = timing.versions(("keras", "keras-tuner", "tensorflow", "scipy"))
     initial, all_curves = found["initial"], curves(found, objective)
     lines = [
         "# Searches on real tasks",
         "",
-        f"Written by `{command}`; {versions}, one core. Every trial trains a network; its score is "
+        f"Written by `python benchmarks/real_searches.py --trials {found['trials']}`; "
+        f"{versions}, one core. Every trial trains a network; its score is "
         "the loss on validation images, at most that of guessing. Each network is trained once, "
         f"from a seed of its own and for {real_tasks.SECONDS:g} seconds at most, and its score and "
         "seconds count for every search that tries it. "

@@ -6,13 +6,12 @@ The tasks are those of benchmarks/real_tasks.py. A search goes on until it has m
 used the seconds of its task, so that strategies are compared at equal trials and at equal seconds.
 """
 
-import argparse
 import gc
+import itertools
 import json
 import math
 import os
 import pathlib
-import sys
 import tempfile
 import time
 import warnings
@@ -24,14 +23,13 @@ import numpy as np
 import real_report
 import real_tasks
 import tensorflow as tf
+import timing
 from keras_tuner.oracles import BayesianOptimizationOracle
 from sklearn.exceptions import ConvergenceWarning
 
 from keras_xd.visualization import style
 from tuner_integration import GrammarOracle
 
-FOLDER = pathlib.Path(__file__).parent
-NAME = pathlib.Path(__file__).stem
 INITIAL, CHANCE = 10, math.log(10)
 # A search makes at most this many times the trials, KerasTuner's own with what is refused.
 MOST = 10
@@ -58,9 +56,6 @@ class Refusal:
     """Says why values must not be tried, and how long that took.
 
     A search takes the time off: its network is built for its training, too.
-
-    Attributes:
-        seconds: of the processor, of all calls.
     """
 
     def __init__(self, task):
@@ -167,11 +162,7 @@ def own_search(scores, name, task, seed, trials, folder):
 
 
 class Runs:
-    """What the searches tried, a line of JSON for each trial: network and seconds to propose it.
-
-    Args:
-        path: the file, which need not exist.
-    """
+    """What the searches tried, a line of JSON for each trial: network and seconds to propose it."""
 
     def __init__(self, path):
         self.path, self.rows = pathlib.Path(path), {}
@@ -196,87 +187,42 @@ def whole(scores, runs, options, name, strategy, seed):
 
 def searched(scores, runs, options, folder):
     """Run what is missing of all searches, seed by seed."""
-    for seed in range(options.seeds):
-        for name in options.tasks:
-            for strategy in options.strategies:
-                if whole(scores, runs, options, name, strategy, seed):
-                    continue
-                if time.strftime("%H:%M") > options.until:
-                    return
-                before, started = len(scores.rows), time.process_time()
-                trials = search(scores, name, strategy, seed, options.trials, folder)
-                for network, seconds in trials:
-                    runs.add(name, strategy, seed, network, seconds)
-                    if whole(scores, runs, options, name, strategy, seed):
-                        break
-                tried = [scores.rows[name, n] for n, _ in runs.rows[name, strategy, seed]]
-                print(
-                    f"{name}, {strategy}, seed {seed}: {min(map(objective, tried)):.4f}, "
-                    f"{len(scores.rows) - before} new networks, "
-                    f"{time.process_time() - started:.0f} s",
-                    flush=True,
-                )
+    every = itertools.product(range(options.seeds), options.tasks, options.strategies)
+    for seed, name, strategy in every:
+        if whole(scores, runs, options, name, strategy, seed):
+            continue
+        for network, seconds in search(scores, name, strategy, seed, options.trials, folder):
+            runs.add(name, strategy, seed, network, seconds)
+            if whole(scores, runs, options, name, strategy, seed):
+                break
+        tried = [scores.rows[name, n] for n, _ in runs.rows[name, strategy, seed]]
+        print(f"{name}, {strategy}, seed {seed}: {min(map(objective, tried)):.4f}", flush=True)
 
 
 def gathered(scores, runs, options):
-    """Return what the page is written from: searches that are whole, and their networks."""
+    """Return what the page is written from."""
     found = {"initial": INITIAL, "trials": options.trials, "seconds": {}}
     found |= {key: {} for key in ("tasks", "by_hand", "networks", "runs")}
     for name in options.tasks:
-        own = {}
-        for strategy in options.strategies:
-            found_runs = []
-            # Paired tests need the same seeds, from the first on.
-            for seed in range(options.seeds):
-                if not whole(scores, runs, options, name, strategy, seed):
-                    break
-                found_runs.append(runs.rows[name, strategy, seed])
-            if found_runs:
-                own[strategy] = found_runs
-        if own:
-            hand = scores.by_hand(name)
-            all_runs = [run for strategy_runs in own.values() for run in strategy_runs]
-            for run in all_runs:
-                best = min((scores.rows[name, n] for n, _ in run[: options.trials]), key=objective)
-                scores.measured(name, best["network"], hand)
-            tried = dict.fromkeys(n for run in all_runs for n, _ in run)
-            tried[hand["network"]] = None
-            found["by_hand"][name] = hand["network"]
-            rows = {n: scores.rows[name, n] for n in tried}
-            found["tasks"][name] = scores.tasks[name].words()
-            found["seconds"][name] = options.share * scores.tasks[name].seconds
-            found["runs"][name] = own
-            found["networks"][name] = {
-                n: {k: v for k, v in row.items() if k not in ("task", "network")}
-                for n, row in rows.items()
-            }
+        own = {
+            strategy: [runs.rows[name, strategy, seed] for seed in range(options.seeds)]
+            for strategy in options.strategies
+        }
+        hand = scores.by_hand(name)
+        tried = {hand["network"]: None}
+        for run in itertools.chain(*own.values()):
+            best = min((scores.rows[name, n] for n, _ in run[: options.trials]), key=objective)
+            scores.measured(name, best["network"], hand)
+            tried |= dict.fromkeys(network for network, _ in run)
+        found["by_hand"][name] = hand["network"]
+        found["tasks"][name] = scores.tasks[name].words()
+        found["seconds"][name] = options.share * scores.tasks[name].seconds
+        found["runs"][name] = own
+        found["networks"][name] = {
+            n: {k: v for k, v in scores.rows[name, n].items() if k not in ("task", "network")}
+            for n in tried
+        }
     return found
-
-
-def text_of(found):
-    """Return what was found as JSON, a line for each network and each search."""
-    parts = []
-    for key, value in found.items():
-        if key in ("networks", "runs"):
-            inner = [f"{json.dumps(task)}: {_lines(rows)}" for task, rows in value.items()]
-            parts.append(json.dumps(key) + ": {\n" + ",\n".join(inner) + "\n}")
-        else:
-            parts.append(f"{json.dumps(key)}: {json.dumps(value)}")
-    return "{\n" + ",\n".join(parts) + "\n}\n"
-
-
-def _lines(rows):
-    lines = [f"{json.dumps(key)}: {json.dumps(row)}" for key, row in rows.items()]
-    return "{\n" + ",\n".join(lines) + "\n}"
-
-
-def command(words):
-    """Return the command of a page: without folders and times, which are those of one machine."""
-    own = ("--searches", "--data-dir", "--output", "--until")
-    before = ["", *words][: len(words)]
-    pairs = zip(before, words, strict=True)
-    shown = ["…" if option in own else word for option, word in pairs]
-    return " ".join(["python benchmarks/real_searches.py", *shown])
 
 
 def one_core():
@@ -291,8 +237,7 @@ def one_core():
 
 def main(arguments=None):
     """Search, and write the page; return what was found."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = timing.parser(__file__, __doc__)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--share", type=float, default=1.0, help="of the seconds of each task")
@@ -300,19 +245,15 @@ def main(arguments=None):
     parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=[*STRATEGIES])
     parser.add_argument("--data-dir", default=os.environ.get("TFDS_DATA_DIR"))
     parser.add_argument("--searches", help="keep trials in this folder, and go on with them")
-    parser.add_argument("--until", default="99:99", help="begin no search after this time of day")
-    parser.add_argument("--output", type=pathlib.Path, default=FOLDER)
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument("--dry-run", action="store_true", help="print, but write no file")
-    group.add_argument("--redraw", action="store_true", help="only write page and picture anew")
+    parser.add_argument("--redraw", action="store_true", help="only write page and picture anew")
     options = parser.parse_args(arguments)
     if options.trials <= INITIAL:
         parser.error(f"--trials must exceed the {INITIAL} random ones")
     if options.share < 0:
         parser.error("--share must be at least 0")
-    paths = {ending: options.output / f"{NAME}.{ending}" for ending in ("json", "md", "svg")}
+    records = options.output.with_suffix(".json")
     if options.redraw:
-        found = json.loads(paths["json"].read_text(encoding="utf-8"))
+        found = json.loads(records.read_text(encoding="utf-8"))
     else:
         with tempfile.TemporaryDirectory() as temporary:
             folder = pathlib.Path(options.searches or temporary)
@@ -320,14 +261,13 @@ def main(arguments=None):
             scores = real_tasks.Scores(folder / "networks.jsonl", options.data_dir)
             runs = Runs(folder / "runs.jsonl")
             searched(scores, runs, options, folder)
-            found = {"command": command(arguments), **gathered(scores, runs, options)}
-    lines = real_report.page(found, objective, found["command"])
+            found = gathered(scores, runs, options)
+    lines = real_report.page(found, objective)
     print("\n".join(lines))
+    timing.write(options, [*lines, f"![best so far]({options.output.stem}.svg)"])
     if not options.dry_run:
-        style.save(real_report.draw(found, objective), paths["svg"])
-        lines.append(f"![best so far]({NAME}.svg)")
-        paths["md"].write_text("\n".join(lines) + "\n", encoding="utf-8")
-        paths["json"].write_text(text_of(found), encoding="utf-8")
+        style.save(real_report.draw(found, objective), options.output.with_suffix(".svg"))
+        records.write_text(json.dumps(found) + "\n", encoding="utf-8")
     return found
 
 

@@ -1,13 +1,10 @@
 """Three real tasks whose networks are trained in a few seconds on one core, for real_searches.py.
 
-`cells`: a cell of NAS-Bench-201 with 8 channels, on CIFAR-10 of 16 × 16 pixels (means of 2 × 2).
-`activations`: an activation function and the learning rate of a dense network, on MNIST of 14 × 14
-pixels. `einspace`: a network of fundamental operations, on MNIST's digits on a sphere of 12 × 12
-pixels (means of 5 × 5). All are trained by Adam, its rate falling to zero, in a loop that is
-compiled once a network; the error is that on validation images after the last step. A training that
-takes 18 seconds of the processor ends there: with the scoring no network takes more than 20.
-
-A network is trained once, from a seed that follows from it, and its score is kept in a file.
+`cells`: a cell of NAS-Bench-201 on CIFAR-10 of 16 × 16 pixels. `activations`: an activation
+function and the learning rate of a dense network, on MNIST of 14 × 14 pixels. `einspace`: one of
+fundamental operations, on MNIST's digits on a sphere of 12 × 12 pixels. A network is trained once,
+from a seed that follows from it, for 18 seconds of the processor at most, by Adam whose rate falls
+to zero, and its validation loss is kept in a file.
 """
 
 import dataclasses
@@ -283,13 +280,7 @@ def compiled_loop(model, x, y, rate, steps):
 
 
 class Scores:
-    """Trains what was not trained before, and keeps it: a line of JSON for each network.
-
-    Args:
-        path: the file, which need not exist.
-        data_dir: folder of tensorflow-datasets.
-        tasks: dictionary from names to `Task`s.
-    """
+    """Trains what was not trained before, and keeps it: a line of JSON for each network."""
 
     def __init__(self, path, data_dir=None, tasks=None):
         self.path, self.data_dir, self.tasks = pathlib.Path(path), data_dir, tasks or TASKS
@@ -335,13 +326,6 @@ class Choices:
     """Takes the choices of a derivation from numbers in [0, 1), further ones from a generator.
 
     It stands for a `numpy.random.Generator` in `Grammar.sample`, which only asks for `random()`.
-
-    Args:
-        given: the numbers.
-        rng: a `numpy.random.Generator`.
-
-    Attributes:
-        made: list of all numbers that were asked for.
     """
 
     def __init__(self, given, rng):

@@ -2,15 +2,11 @@
 
     python benchmarks/search_steps.py [--cases lenet fno] [--steps 10] [--rounds 5] [--dry-run]
 
-The plain step is that of `fit` of the rewritten model itself with
-`keras_xd.optimizers.architecture_optimizer`: one batch, gradients of all variables. Beside it
-stand the modes of `keras_xd.SearchModel`, with batches of the same size; the bilevel modes take a
-second batch, of architecture samples, in each step. All optimizers are SGD with momentum, all
-arrays random. In one process, round after round, every contestant in turn runs `fit` over so many
-steps; times are those between the beginning and the end of a step, the reading of the batch
-included, medians over all rounds without the first step of each `fit` and without the first
-`fit`, which traces. `passes` are forward and backward passes over one batch. The table is written
-to benchmarks/search_steps.md, or nowhere with `--dry-run`.
+The plain step has one batch and gradients of all variables. Beside it stand the modes of
+`keras_xd.SearchModel`; the bilevel modes take a second batch, of architecture samples. Every
+contestant in turn runs `fit` over so many steps; times are medians over all rounds without the
+first step of each `fit` and without the first `fit`, which traces. `passes` are forward and
+backward passes over one batch.
 """
 
 import os

@@ -4,13 +4,9 @@
     python benchmarks/structured.py --fly ../fly   # and the Monarch product of its authors
 
 `--fly` is a checkout of HazyResearch/fly and needs torch and einops in the same environment. All
-layers of a case are called in turn in one process, as graphs and compiled by XLA; the table has
-medians of the faster of the two, in milliseconds, and `×`, the time of `Dense` divided by it, in
-bold from 1.3 on. The torch product is divided into `torch.nn.Linear`, on as many threads.
-`floor` is the least that a layer can take beside `Dense`: its share of the multiply–adds, at the
-rate of `Dense`, or the bytes of its inputs, numbers and outputs by those of `Dense`, whichever is
-more. The kernels have at most `--share` of the numbers of the dense one.
-The table is written to benchmarks/structured.md, or nowhere with `--dry-run`.
+layers of a case are called in turn in one process, as graphs and compiled by XLA; `×` is the time
+of `Dense` divided by the faster of the two. `floor` is the least that a layer can take beside
+`Dense`: by its multiply–adds or its bytes, whichever is more.
 """
 
 import importlib.util
@@ -21,7 +17,12 @@ import sys
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
+import keras
+import numpy as np
+import tensorflow as tf
 import timing
+
+from keras_xd import layers
 
 SIZES = {"1024": (1024, 1024), "3072": (768, 3072)}
 FAMILIES = ("low_rank", "monarch", "block_tensor_train", "blast", "kaleidoscope")
@@ -30,10 +31,6 @@ FAST = 1.3  # times Dense
 
 def contestants(inputs, units, share):
     """Return the built layers by their names."""
-    import keras
-
-    from keras_xd import layers
-
     found = {"Dense": keras.layers.Dense(units)}
     for family in FAMILIES:
         found[family] = layers.StructuredDense(units, family, share=share)
@@ -46,8 +43,6 @@ def contestants(inputs, units, share):
 
 def calls(layer, x):
     """Return functions that call a layer as a graph, and compiled by XLA."""
-    import tensorflow as tf
-
     made = {}
     for name, compiled in (("graph", None), ("XLA", True)):
         function = tf.function(layer, jit_compile=compiled)
@@ -99,8 +94,6 @@ def torch_calls(folder, inputs, units, blocks, batch):
 
 def table(options):
     """Return the lines of the table, each printed as it is found."""
-    import numpy as np
-
     words = ["inputs × units", "layer", "numbers", "multiply–adds", "batch", "graph ms", "XLA ms"]
     lines = timing.head(*words, "×", "floor")
     for case in options.sizes:

@@ -4,14 +4,10 @@
     python benchmarks/xd_conv.py --relax ../relax      # and relax, from a checkout
 
 `--relax` needs torch and torch_butterfly in the same environment. Every case is forward and
-backward (inputs and all weights) in float32 with circular padding, all contestants in one process
-on the same sizes, in turn; milliseconds are medians. `peak MiB` is
-by how much resident memory rises during the first three steps (after tracing) in a process of its
-own (Linux). The floor counts the multiply–adds of forward and twice as many of backward, and the
-bytes of input, output, spectrum and their gradients, each moved once. Its time is the larger of
-the two at the rates that this process measures: a product of two 2048 × 2048 matrices, and adding
-to a tensor of 256 MB.
-The table is written to benchmarks/xd_conv.md, or nowhere with `--dry-run`.
+backward in float32 with circular padding, all contestants in turn in one process. `peak MiB` is by
+how much resident memory rises during the first three steps in a process of its own (Linux). The
+floor counts multiply–adds (of backward twice those of forward) and the bytes of input, output,
+spectrum and their gradients, each moved once, at the rates that this process measures.
 """
 
 import gc
@@ -43,10 +39,11 @@ FIXED = (1, 1, (32, 32), 3, 1, 0)
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
 
 
-def compiled_step(layer, batch, channels, sizes, *, jit):
-    """Return the compiled forward and backward of a Keras layer, traced, and inputs for it."""
+def step_of(layer, case, jit=False):
+    """Return a function that runs forward and backward of a Keras layer once, traced."""
     import tensorflow as tf
 
+    batch, channels, sizes, *_ = case
     x = tf.random.stateless_normal((batch, *sizes, channels), (0, 1))
     layer.build(x.shape)
     weights = [variable.value for variable in layer.trainable_variables]
@@ -59,12 +56,6 @@ def compiled_step(layer, batch, channels, sizes, *, jit):
         return tape.gradient(loss, [x, *weights])
 
     step.get_concrete_function(x)
-    return step, x
-
-
-def keras_step(layer, batch, channels, sizes, *, jit):
-    """Return a function that runs forward and backward of a Keras layer once."""
-    step, x = compiled_step(layer, batch, channels, sizes, jit=jit)
     return lambda: step(x)[0].numpy()
 
 
@@ -93,11 +84,6 @@ def xd_layer(case, depth=None, dtype=None):
     )
 
 
-def make_xd(case, *, jit, depth=None, dtype=None):
-    batch, channels, sizes, *_ = case
-    return keras_step(xd_layer(case, depth, dtype), batch, channels, sizes, jit=jit)
-
-
 def spectral_layer(case):
     """Return the layer of the Fourier neural operator with all modes."""
     from keras_xd import layers
@@ -107,22 +93,12 @@ def spectral_layer(case):
     return layers.SpectralConv(len(sizes), channels, modes)
 
 
-def make_spectral(case):
-    batch, channels, sizes, *_ = case
-    return keras_step(spectral_layer(case), batch, channels, sizes, jit=False)
-
-
 def convolution_layer(case, dtype=None):
     import keras
 
     _, channels, sizes, kernel, *_ = case
     kind = keras.layers.Conv1D if len(sizes) == 1 else keras.layers.Conv2D
     return kind(channels, kernel, padding="same", use_bias=False, dtype=dtype)
-
-
-def make_convolution(case, dtype=None):
-    batch, channels, sizes, *_ = case
-    return keras_step(convolution_layer(case, dtype), batch, channels, sizes, jit=False)
 
 
 def make_relax(case):
@@ -156,10 +132,10 @@ def make_relax(case):
 
 
 CONTESTANTS = {
-    "keras_xd": lambda case: make_xd(case, jit=False),
-    "keras_xd jit": lambda case: make_xd(case, jit=True),
-    "Conv": make_convolution,
-    "SpectralConv": make_spectral,
+    "keras_xd": lambda case: step_of(xd_layer(case), case),
+    "keras_xd jit": lambda case: step_of(xd_layer(case), case, jit=True),
+    "Conv": lambda case: step_of(convolution_layer(case), case),
+    "SpectralConv": lambda case: step_of(spectral_layer(case), case),
     "relax": make_relax,
 }
 
@@ -277,7 +253,8 @@ def line_of_fixed_memory(options):
 def table_of_depths(options):
     lines = timing.head("case", "depth 1 ms", "depth 3", "depth 9", "depth 9 / depth 1")
     for name in options.cases:
-        steps = {depth: make_xd(CASES[name], jit=False, depth=depth) for depth in (1, 3, 9)}
+        case = CASES[name]
+        steps = {depth: step_of(xd_layer(case, depth), case) for depth in (1, 3, 9)}
         times = timing.medians(steps, repetitions=options.repetitions, **TURNS)
         cells = [f"{taken:.1f}" for taken in times.values()]
         lines.append(timing.row(name, *cells, f"{times[9] / times[1]:.2f}"))
@@ -286,7 +263,8 @@ def table_of_depths(options):
 
 def table_of_lengths(options):
     lines = timing.head("length", "ms", "growth exponent from 256")
-    steps = {n: make_xd((2, 32, (n,), 5, 3, 0), jit=False) for n in LENGTHS}
+    cases = {n: (2, 32, (n,), 5, 3, 0) for n in LENGTHS}
+    steps = {n: step_of(xd_layer(case), case) for n, case in cases.items()}
     times = timing.medians(steps, repetitions=options.repetitions, **TURNS)
     first = LENGTHS[0]
     for n, taken in times.items():

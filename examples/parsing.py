@@ -14,6 +14,20 @@ def add_data_folder(parser):
     )
 
 
+def add(parser, kind, **defaults):
+    """Add an argument of a type for each name; a default may be a pair of it and of its help."""
+    for name, default in defaults.items():
+        default, text = default if isinstance(default, tuple) else (default, None)
+        flag = "--" + name.replace("_", "-")
+        parser.add_argument(flag, type=kind, default=default, help=text)
+
+
+def add_runs(parser, seeds, methods, allowed=None):
+    """Add the arguments that choose methods and seeds."""
+    parser.add_argument("--methods", nargs="+", choices=allowed or methods, default=list(methods))
+    parser.add_argument("--seeds", nargs="+", type=seed, default=list(seeds))
+
+
 def positive(text):
     """Return an integer of at least 1."""
     if not text.isdecimal() or int(text) < 1:

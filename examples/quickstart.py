@@ -2,22 +2,18 @@
 
     python examples/quickstart.py
     python examples/quickstart.py --seeds 3
-    python examples/quickstart.py --dataset mnist --subset 2000 --epochs 5 --seeds 1
 
 Images whose rows and columns are permuted, all in the same way, hold the same information as
 before, but a convolution is the wrong operation for them. The script turns a backbone CNN into a
 search space that computes the same function, searches, and trains the backbone for comparison,
 from the same initial weights, for as many epochs, with the same optimizer of the weights. A dense
-network, which does not care about the order of the pixels, has about as many parameters as the
-search: it is what an expert who knows of the permutation would take. All are exported; all
-accuracies are those of the exported models.
-
-Depth, filters, learning rates, their schedule and batch normalization were chosen on the validation
-images (`--evaluate-on validation`), never on the test images; the dense network has the settings of
-the backbone.
+network with about as many parameters as the search is what an expert who knows of the permutation
+would take. All are exported; all accuracies are those of the exported models. Settings were chosen
+on the validation images, never on the test images; the dense network has those of the backbone.
 """
 
 import argparse
+import itertools
 import os
 import pathlib
 import statistics
@@ -28,15 +24,18 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
+import parsing
+import reporting
 import tensorflow as tf
-from datasets import digits, images, permutation
+import timing
+from datasets import digits, permutation
 from datasets.batches import Batches
 from parsing import positive
 
 import keras_xd
 from keras_xd.visualization import plot_operators, style
 
-CLASSES = 10
+CLASSES, FILTERS = 10, 8
 NAMES = ("backbone", "dense", "search")
 KINDS = ("plain", "permuted")
 WEIGHTS_RATE, ARCHITECTURE_RATE = 3e-2, 3e-3
@@ -106,9 +105,9 @@ def run(kind, seed, train, test, options):
 
     fit = {"epochs": options.epochs, "shuffle": False, "verbose": 0}
     keras.utils.set_random_seed(seed)
-    backbone = make_backbone(train[0].shape[1:], options.filters)
+    backbone = make_backbone(train[0].shape[1:], FILTERS)
 
-    clock, path = EpochClock(), options.output / f"search_{kind}_{seed}"
+    clock, path = reporting.EpochClock(), options.output / f"search_{kind}_{seed}"
     optimizers = adam(WEIGHTS_RATE), adam(ARCHITECTURE_RATE)
     search = search_operations(backbone, batches(), *optimizers, path, callbacks=[clock], **fit)
     searched = measure(search, path, test, clock)
@@ -117,25 +116,12 @@ def run(kind, seed, train, test, options):
         style.save(figure, options.output / f"operators_{kind}.png")
 
     measured = {}
-    dense = make_dense(train[0].shape[1:], options.filters)
+    dense = make_dense(train[0].shape[1:], FILTERS)
     for name, model in (("backbone", backbone), ("dense", dense)):
-        clock, path = EpochClock(), options.output / f"{name}_{kind}_{seed}"
+        clock, path = reporting.EpochClock(), options.output / f"{name}_{kind}_{seed}"
         train_plain(model, batches(), adam(WEIGHTS_RATE), path, callbacks=[clock], **fit)
         measured[name] = measure(model, path, test, clock)
     return {**measured, "search": searched}
-
-
-class EpochClock(keras.callbacks.Callback):
-    """Notes the seconds of every epoch."""
-
-    def on_train_begin(self, logs=None):
-        self.seconds = []
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.start = time.perf_counter()
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.seconds.append(time.perf_counter() - self.start)
 
 
 def measure(model, path, test, clock):
@@ -161,80 +147,50 @@ def predict_exported(path, inputs, batch_size=500):
 
 def table(runs):
     """Return a Markdown table: means and standard deviations over the seeds, median seconds."""
-    lines = [
-        "| model | plain accuracy | permuted accuracy | s / epoch | trained parameters "
-        "| exported kB |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows = []
     for name in NAMES:
         every = [run[name] for kind in KINDS for run in runs[kind]]
         cells = [name]
         for kind in KINDS:
-            scores = [run[name]["accuracy"] for run in runs[kind]]
-            deviation = f" ± {statistics.stdev(scores):.3f}" if len(scores) > 1 else ""
-            cells.append(f"{statistics.mean(scores):.3f}{deviation}")
+            cells.append(reporting.spread([run[name]["accuracy"] for run in runs[kind]], 3))
         cells.append(f"{statistics.median(run['seconds'] for run in every):.2f}")
-        cells += [f"{every[0]['parameters']:,}", f"{every[0]['bytes'] / 1000:.0f}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def load_data(options):
-    """Return the training images and those to evaluate on."""
-    if options.dataset == "digits":
-        parts = [(x[: options.subset], y[: options.subset]) for x, y in digits.load()]
-    else:
-        parts = images.load(options.dataset, options.data_dir, options.subset)
-    train, validation, test = parts
-    return train, validation if options.evaluate_on == "validation" else test
+        rows.append([*cells, f"{every[0]['parameters']:,}", f"{every[0]['bytes'] / 1000:.0f}"])
+    head = ["model", "plain accuracy", "permuted accuracy", "s / epoch"]
+    return "\n".join(timing.table([*head, "trained parameters", "exported kB"], rows))
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--dataset", choices=["digits", *images.NAMES], default="digits")
-    parser.add_argument("--data-dir", help="folder of tensorflow-datasets (mnist, cifar10)")
-    parser.add_argument("--subset", type=positive, help="use at most so many images of each split")
-    parser.add_argument("--epochs", type=positive, default=40)
-    parser.add_argument("--seeds", type=positive, default=1, help="number of repetitions")
-    parser.add_argument("--batch-size", type=positive, default=64)
-    parser.add_argument("--filters", type=positive, default=8, help="channels of a convolution")
-    parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")
+    parsing.add(parser, positive, epochs=40, seeds=1, batch_size=64)
+    parsing.add(parser, positive, subset=(None, "use at most so many images of each split"))
     parser.add_argument("--output", help="folder to make; by default a fresh temporary one")
     options = parser.parse_args(arguments)
-    if options.data_dir and options.dataset == "digits":
-        parser.error("--data-dir is for --dataset mnist or cifar10; scikit-learn holds the digits")
     if options.output and os.path.exists(options.output):
         parser.error(f"--output {options.output} exists, and nothing is overwritten: name another")
-    try:
-        return options, load_data(options)
-    except ValueError as error:
-        parser.error(str(error))
+    return options
 
 
 def main(arguments=None):
-    started = time.perf_counter()
-    options, (train, test) = parse(arguments)
+    started, options = time.perf_counter(), parse(arguments)
+    train, _, test = [(x[: options.subset], y[: options.subset]) for x, y in digits.load()]
     options.output = pathlib.Path(options.output or tempfile.mkdtemp(prefix="quickstart_"))
     options.output.mkdir(parents=True, exist_ok=True)
     print(
-        f"{options.dataset}: {len(train[0])} training images, "
-        f"{len(test[0])} {options.evaluate_on} images; backbone and search start from the same "
-        f"weights and train for {options.epochs} epochs each."
+        f"Digits: {len(train[0])} training images, {len(test[0])} test images; backbone and search "
+        f"start from the same weights and train for {options.epochs} epochs each."
     )
     runs = {kind: [] for kind in KINDS}
-    for seed in range(options.seeds):
-        for kind in KINDS:
-            pair = (train, test)
-            if kind == "permuted":
-                pair = [(permutation.permute(inputs, seed), labels) for inputs, labels in pair]
-            result = run(kind, seed, *pair, options)
-            runs[kind].append(result)
-            accuracies = ", ".join(f"{name} {r['accuracy']:.3f}" for name, r in result.items())
-            seconds = time.perf_counter() - started
-            print(f"{kind}, seed {seed}: {accuracies} ({seconds:.0f} s)", flush=True)
+    for seed, kind in itertools.product(range(options.seeds), KINDS):
+        pair = (train, test)
+        if kind == "permuted":
+            pair = [(permutation.permute(inputs, seed), labels) for inputs, labels in pair]
+        result = run(kind, seed, *pair, options)
+        runs[kind].append(result)
+        accuracies = ", ".join(f"{name} {r['accuracy']:.3f}" for name, r in result.items())
+        seconds = time.perf_counter() - started
+        print(f"{kind}, seed {seed}: {accuracies} ({seconds:.0f} s)", flush=True)
     of_seeds = ", mean ± standard deviation over seeds" if options.seeds > 1 else ""
-    print(f"\nAccuracy on the {options.evaluate_on} images{of_seeds}:")
-    print(f"\n{table(runs)}\n")
+    print(f"\nAccuracy on the test images{of_seeds}:\n\n{table(runs)}\n")
     print(f"Exported models and pictures of the learned operators: {options.output}")
     print(f"Total: {time.perf_counter() - started:.0f} s")
     return runs

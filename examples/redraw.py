@@ -3,11 +3,9 @@
     python examples/redraw.py
     python examples/redraw.py cifar10 dnarch_mnist --output other/folder
 
-Every `.json` file in examples/results has the records of one page; all pages are written unless
-some are named. A changed report needs no experiment to be run again.
+A changed report needs no experiment to be run again.
 """
 
-import argparse
 import functools
 import json
 import os
@@ -16,30 +14,29 @@ import pathlib
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import reporting
-from experiments.dnarch import dnarch_report, kernel_sizes, pruned_resnet_report
+from experiments.dnarch import dnarch, kernel_sizes, pruned_resnet
 from experiments.grammar import activation_search, grammar_cifar10, tune_burgers, tuning
 from experiments.k import chrysalis_report
 from experiments.nos import nos_report
 from experiments.scoreboard import scoreboard_report
-from experiments.structured import structured_report
-from experiments.xd import burgers, cifar10_report, darcy, music_report, pde_report
+from experiments.structured import structured
+from experiments.xd import burgers, cifar10, darcy, music, pde_experiment
 
 REPORTS = {
-    "burgers": pde_report,
+    "burgers": pde_experiment,
     "chrysalis": chrysalis_report,
-    "cifar10": cifar10_report,
-    "darcy": pde_report,
-    "dnarch": dnarch_report,
+    "cifar10": cifar10,
+    "darcy": pde_experiment,
+    "dnarch": dnarch,
     "kernel": kernel_sizes,
-    "music": music_report,
+    "music": music,
     "nos": nos_report,
-    "pruned": pruned_resnet_report,
+    "pruned": pruned_resnet,
     "scoreboard": scoreboard_report,
-    "structured": structured_report,
+    "structured": structured,
 }
 PROBLEMS = {"burgers": burgers.PROBLEM, "darcy": darcy.PROBLEM}
-TUNED = {script.NAME: script.PICTURES for script in (activation_search, grammar_cifar10)}
-TUNED[tune_burgers.NAME] = {}
+TUNED = {script.NAME for script in (activation_search, grammar_cifar10, tune_burgers)}
 
 
 def records(name, folder=reporting.RESULTS):
@@ -50,7 +47,7 @@ def records(name, folder=reporting.RESULTS):
 def page(name, found):
     """Return the page of records."""
     if name in TUNED:
-        return tuning.page(name, TUNED[name], found)
+        return tuning.page(name, found)
     write = REPORTS[name.split("_")[0]].page
     if name in PROBLEMS:
         write = functools.partial(write, PROBLEMS[name])
@@ -60,20 +57,16 @@ def page(name, found):
 def main(arguments=None):
     """Write pages; return the names of the experiments."""
     names = sorted(path.stem for path in reporting.RESULTS.glob("*.json"))
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = reporting.parser(__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
     parser.add_argument("--output", type=pathlib.Path, default=reporting.RESULTS, help="folder")
     options = parser.parse_args(arguments)
-    unknown = sorted(set(options.names) - set(names))
-    if unknown:
-        parser.error(f"there are no records of {', '.join(unknown)}")
     options.output.mkdir(parents=True, exist_ok=True)
     for name in options.names or names:
         found = records(name)
-        text = page(name, found)
-        (options.output / f"{name}.md").write_text(text, encoding="utf-8")
+        (options.output / f"{name}.md").write_text(page(name, found), encoding="utf-8")
         if name in TUNED:
-            tuning.draw(name, TUNED[name], found, options.output)
+            tuning.draw(name, found, options.output)
     return options.names or names
 
 

@@ -1,12 +1,15 @@
 """What the reports of the experiments share: finished runs, commands and tables."""
 
+import argparse
 import json
 import math
 import os
 import pathlib
 import shlex
 import statistics
+import time
 
+import keras
 from timing import table, versions  # noqa: F401  # tables of the reports
 
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -14,24 +17,7 @@ ENDINGS = ("md", "json")
 
 
 class Results:
-    """The finished runs of an experiment, in files that several processes may write to.
-
-    Args:
-        name: name of the files, without their endings.
-        page: function `(settings, runs, written)` that returns the page as text; `written` has the
-            `command`, `versions` and `threads` of the last process.
-        folder: `pathlib.Path` of the folder for the files.
-        settings: dictionary of what all runs have in common; its `command`, if any, may differ.
-        command: the command of this process.
-        overwrite: start from scratch where there are files already.
-        key: names of the values that tell one run from another.
-        joined: whether runs of other settings may be added; `settings` are those of the last
-            process then, and its `command` has the commands of all.
-
-    Raises:
-        ValueError: if there are files of other settings and neither `overwrite` nor `joined` is
-            set.
-    """
+    """The finished runs of an experiment, in files that several processes may write to."""
 
     def __init__(
         self,
@@ -120,16 +106,32 @@ class Results:
         self.shown = len(self.runs)
 
 
+def open_results(parser, options, name, page, settings, command="", **more):
+    """Return the `Results` of an experiment, or end with the parser's error."""
+    try:
+        return Results(name, page, options.output, settings, command, options.overwrite, **more)
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def run_all(results, keys, run, line):
+    """Do the runs that are not there yet; print a line on each, then the page."""
+    for key in keys:
+        print(line(results.obtain(key, run, *key)), flush=True)
+    print(f"\n{results.paths['md'].read_text(encoding='utf-8')}")
+    return results
+
+
 # Arguments and commands
 
 
-def add_arguments(parser, resume=False):
-    """Add the arguments that say where results go, and what happens to those of before.
+def parser(documentation):
+    """Return a parser that is described by the first line of a script's documentation."""
+    return argparse.ArgumentParser(description=documentation.splitlines()[0])
 
-    Args:
-        parser: an `argparse.ArgumentParser`.
-        resume: whether what is there is resumed on demand only, by `--resume`.
-    """
+
+def add_arguments(parser, resume=False):
+    """Add the arguments that say where results go, and what happens to those of before."""
     parser.add_argument(
         "--output",
         type=pathlib.Path,
@@ -150,15 +152,7 @@ def existing(paths):
 
 
 def check_output(parser, options, paths, needed, what="results"):
-    """End with an error if something would be overwritten, or there is nothing to resume.
-
-    Args:
-        parser: parser with the arguments of `add_arguments(parser, resume=True)`.
-        options: what it has parsed.
-        paths: what may not be written over unasked.
-        needed: path of what is resumed.
-        what: what that is.
-    """
+    """End with an error if something would be overwritten, or there is nothing to resume."""
     found = existing(paths)
     if found and not (options.overwrite or options.resume):
         parser.error(
@@ -169,15 +163,7 @@ def check_output(parser, options, paths, needed, what="results"):
 
 
 def command(script, parser, options, names, positional=()):
-    """Return the command of a script, with the options that are not at their defaults.
-
-    Args:
-        script: its path below `examples/experiments`.
-        parser: its parser.
-        options: what the parser has returned.
-        names: names of the options that matter.
-        positional: its arguments without names.
-    """
+    """Return the command of a script, with the options that are not at their defaults."""
     words = ["python", f"examples/experiments/{script}", *positional]
     for name in names:
         value = getattr(options, name)
@@ -261,6 +247,19 @@ def hours(runs):
     return f"{total / 3600:.2f} hours"
 
 
+class EpochClock(keras.callbacks.Callback):
+    """Notes the seconds of every epoch."""
+
+    def on_train_begin(self, logs=None):
+        self.seconds = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.start = time.perf_counter()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seconds.append(round(time.perf_counter() - self.start, 3))
+
+
 # Tables
 
 
@@ -292,11 +291,6 @@ def unique(runs, key):
 def select(runs, **wanted):
     """Return the runs that have all of the wanted values."""
     return [run for run in runs if all(run[key] == value for key, value in wanted.items())]
-
-
-def means(found, digits):
-    """Return the means of the distances of `K`, `L` and `M` as texts."""
-    return [f"{statistics.mean(values[matrix] for values in found):.{digits}f}" for matrix in "KLM"]
 
 
 def count(variables):

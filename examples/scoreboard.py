@@ -2,8 +2,6 @@
 
     python examples/scoreboard.py
     python examples/scoreboard.py --tasks cifar10 darcy --methods backbone xd --seeds 0
-    python examples/scoreboard.py --until 15:20
-    python examples/scoreboard.py --redraw
 
 Methods, all with the same number of updates of a task:
 
@@ -16,13 +14,10 @@ Methods, all with the same number of updates of a task:
 
 Learning rates and architecture rates are chosen on validation samples, by the same small search for
 every method (`evaluation.choose_settings`). Data are those of `examples/datasets`, in the folders
-that TFDS_DATA_DIR and KERAS_XD_DATA_DIR name. Each finished run is kept in
-examples/results/scoreboard.json at once, and not repeated when the script is started again;
-processes with different seeds or tasks may share the work, after the settings are chosen.
+that TFDS_DATA_DIR and KERAS_XD_DATA_DIR name. Finished runs are kept in the results and not
+repeated; several processes may share the work, after the settings are chosen.
 """
 
-import argparse
-import functools
 import itertools
 import math
 import os
@@ -162,73 +157,42 @@ def describe(small):
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = reporting.parser(__doc__)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=list(SEEDS))
-    parser.add_argument(
-        "--until", default="99:99", metavar="HH:MM", help="begin no run after this time of day"
-    )
+    parsing.add_runs(parser, SEEDS, METHODS)
     parser.add_argument("--small", action="store_true", help="made-up data and few updates")
-    parser.add_argument("--redraw", action="store_true", help="only write the page anew")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
-    words = ["python", "examples/scoreboard.py"] + ["--small"] * options.small
-    if options.redraw and options.overwrite:
-        parser.error("--redraw needs what --overwrite would delete")
-    try:
-        results = reporting.Results(
-            "scoreboard",
-            scoreboard_report.page,
-            options.output,
-            describe(options.small),
-            " ".join(words),
-            options.overwrite,
-            key=KEY,
-        )
-    except ValueError as error:
-        parser.error(str(error))
-    if options.redraw and not results.runs:
-        parser.error(f"--redraw needs results in {results.paths['json']}, and there are none")
-    return options, results
-
-
-def search(options, results):
-    """Do the runs that are not there yet, seed by seed; stop at the time of day that is given."""
-    for seed, name in itertools.product(options.seeds, options.tasks):
-        for method in options.methods:
-            if method == "expert" and TASKS[name].expert is None:
-                continue
-            for part in (CHOICE, seed):
-                results.read()
-                if results.find(name, method, part) is not None:
-                    continue
-                if time.strftime("%H:%M") >= options.until:
-                    return
-                work = choose
-                if part != CHOICE:
-                    chosen = results.find(name, method, CHOICE)["setting"]
-                    work = functools.partial(run, setting=chosen)
-                record = work(name, method, part, options.small)
-                results.add(record)
-                report(record)
-                keras.utils.clear_session()
-        results.write()
-
-
-def report(record):
-    """Print a line on a finished run."""
-    found = record["setting"] if record["seed"] == CHOICE else f"error {record['error']}"
-    print(f"{record['task']}, {record['method']}, {record['seed']}: {found}", flush=True)
+    command = " ".join(["python", "examples/scoreboard.py"] + ["--small"] * options.small)
+    settings, page = describe(options.small), scoreboard_report.page
+    return options, reporting.open_results(
+        parser, options, "scoreboard", page, settings, command, key=KEY
+    )
 
 
 def main(arguments=None):
     options, results = parse(arguments)
-    if not options.redraw:
-        search(options, results)
-    results.write()
-    print(f"\n{results.paths['md'].read_text(encoding='utf-8')}")
-    return results
+
+    def measured(name, method, seed):
+        if seed == CHOICE:
+            return choose(name, method, seed, options.small)
+        setting = results.find(name, method, CHOICE)["setting"]
+        record = run(name, method, seed, options.small, setting)
+        keras.utils.clear_session()
+        return record
+
+    def line(record):
+        found = record["setting"] if record["seed"] == CHOICE else f"error {record['error']}"
+        return f"{record['task']}, {record['method']}, {record['seed']}: {found}"
+
+    keys = [
+        (name, method, part)
+        for seed, name in itertools.product(options.seeds, options.tasks)
+        for method in options.methods
+        for part in (CHOICE, seed)
+        if method != "expert" or TASKS[name].expert
+    ]
+    return reporting.run_all(results, keys, measured, line)
 
 
 def trace_quickly():

@@ -18,14 +18,6 @@ def medians(calls, rounds=ROUNDS, warm_up=2, repetitions=1, pause=None):
     """Return the median milliseconds of each call; they take turns.
 
     So what else the machine does hits all alike.
-
-    Args:
-        calls: dictionary of functions that return when their work is done.
-        rounds: how often each has its turn.
-        warm_up: calls of each before, which trace and do not count.
-        repetitions: calls in a row in each turn.
-        pause: seconds before each turn, with a call that does not count, so that the idle threads
-            of one library do not slow down the other.
     """
     times = {name: [] for name in calls}
     for call in calls.values():
@@ -44,13 +36,7 @@ def medians(calls, rounds=ROUNDS, warm_up=2, repetitions=1, pause=None):
 
 
 def milliseconds(models, shape, batches):
-    """Return the median milliseconds of a call of each network, by the batch size as a text.
-
-    Args:
-        models: networks of one input.
-        shape: shape of the input, without the batch.
-        batches: sizes of the batch.
-    """
+    """Return the median milliseconds of a call of each network, by the batch size as a text."""
     import numpy as np
     import tensorflow as tf
 
@@ -68,14 +54,7 @@ def milliseconds(models, shape, batches):
 
 
 def apart(script, task, threads=None, **environment):
-    """Return what a script measures of a task, in a process of its own.
-
-    Args:
-        script: its path; with `--measure` and the task it prints JSON, on its last line.
-        task: what can be written as JSON.
-        threads: how many threads TensorFlow has there.
-        **environment: variables of that process.
-    """
+    """Return what a script measures of a task, in a process of its own."""
     if threads is not None:
         environment["TF_NUM_INTRAOP_THREADS"] = environment["TF_NUM_INTEROP_THREADS"] = str(threads)
     command = [sys.executable, script, "--measure", json.dumps(task)]

@@ -75,32 +75,6 @@ def test_an_error_has_a_bound(error, of_convolution, wrong):
     assert bool(gpu.check(errors, rounding=0.001)) == wrong
 
 
-class Clock:
-    """Seconds that pass as calls say."""
-
-    now = 0.0
-
-    def perf_counter(self):
-        return self.now
-
-    def wait(self, result):
-        pass
-
-
-def test_calls_take_turns(monkeypatch):
-    clock, order = Clock(), []
-    monkeypatch.setattr(gpu.timing, "time", clock)
-
-    def call(name, seconds):
-        order.append(name)
-        clock.now += seconds
-
-    calls = {"slow": lambda: call("slow", 0.2), "fast": lambda: call("fast", 0.05)}
-    taken = gpu.medians(clock, calls, rounds=2)
-    assert taken == pytest.approx({"slow": 200, "fast": 50})
-    assert order[-12:] == ["slow", *["fast"] * 5] * 2
-
-
 # As on a machine that has a GPU and the backend, but not TensorFlow. Rounds are short.
 WITHOUT_TENSORFLOW = """
 import os, sys
@@ -117,7 +91,7 @@ gpu.main()
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_small_setting(backend, tmp_path):
     page = tmp_path / "page.md"
-    words = "--cases tiny --rounds 1 --batch 2 --channels 2 --steps 1 --parts --output"
+    words = "--cases tiny --rounds 1 --batch 2 --channels 2 --steps 1 --layers-only --output"
     script = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", WITHOUT_TENSORFLOW]
     found = subprocess.run(
         [*script, *words.split(), page],

@@ -90,7 +90,16 @@ def small(monkeypatch):
 
 
 def test_all_searches_run_with_equal_first_points_and_are_reported(small, tmp_path, capsys):
-    words = ["--tasks", "activations", "--seeds", "2", "--trials", "4", "--output", str(tmp_path)]
+    words = [
+        "--tasks",
+        "activations",
+        "--seeds",
+        "2",
+        "--trials",
+        "4",
+        "--output",
+        str(tmp_path / "real_searches.md"),
+    ]
     words += ["--searches", str(tmp_path / "kept"), "--share", "0"]
     found = real_searches.main(words)
     runs = found["runs"]["activations"]

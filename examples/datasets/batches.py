@@ -18,13 +18,6 @@ class Batches(keras.utils.PyDataset):
 
     On TensorFlow, `fit` puts arrays into the same order in every epoch once a seed is set; the
     order here follows from the seed and the number of the epoch.
-
-    Args:
-        *arrays: arrays with one entry for each sample, usually inputs and outputs.
-        batch_size: samples of a batch; all of them if there are fewer.
-        seed: integer that the order follows from, together with the epoch.
-        epoch: number of the first epoch.
-        incomplete: whether an incomplete last batch is kept.
     """
 
     def __init__(self, *arrays, batch_size, seed, epoch=0, incomplete=True):
@@ -56,15 +49,9 @@ class Batches(keras.utils.PyDataset):
 
 
 class ImageBatches(Batches):
-    """Batches of normalized images in a new order every epoch; an incomplete last one is left out.
+    """Batches of normalized images; an incomplete last one is left out.
 
-    Args:
-        images: uint8 array `(number, height, width, 3)`.
-        labels: integer array.
-        batch_size, seed: as of `Batches`; the augmentation follows from the seed, too.
-        augment: whether each image is continued by black pixels on all sides, cropped to its size
-            at a random place and flipped from left to right at random.
-        border: by how many pixels.
+    Augmented ones are continued by black pixels, cropped at random places and flipped at random.
     """
 
     def __init__(self, images, labels, batch_size, seed, augment, border=BORDER):

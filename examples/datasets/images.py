@@ -1,34 +1,21 @@
 """MNIST and CIFAR-10 through tensorflow-datasets."""
 
+from datasets.plain_files import check_subset
+
 NAMES = ("mnist", "cifar10")
 
 
-def load(name, data_dir=None, subset=None, validation_fraction=0.1):
-    """Return `(train, validation, test)`, each a pair of images and labels.
+def load(name, data_dir=None, subset=None):
+    """Return `(train, validation, test)`, pairs of images, float32 in [0, 1], and labels.
 
-    The validation images are the last ones of the training set, whose order is random already.
-
-    Args:
-        name: `"mnist"` or `"cifar10"`.
-        data_dir: folder of prepared tensorflow-datasets, or `None` for its own folder, where it
-            downloads what is missing.
-        subset: use at most this many images of each of the three parts.
-        validation_fraction: share of the training set kept for choices made while training.
-
-    Returns:
-        Three pairs of a float32 array `(number, height, width, channels)` in [0, 1] and an
-        integer array.
-
-    Raises:
-        ValueError: if the name is unknown, `subset` is not positive, or `data_dir` does not hold
-            the data set.
+    The validation images are the last tenth of the training set, whose order is random already.
+    Without a folder of tensorflow-datasets what is missing is downloaded.
     """
     import tensorflow_datasets as tfds
 
     if name not in NAMES:
         raise ValueError(f"`name` must be one of {NAMES}. Received: name={name!r}")
-    if subset is not None and subset < 1:
-        raise ValueError(f"`subset` must be at least 1. Received: subset={subset!r}")
+    check_subset(subset)
     builder = tfds.builder(name, data_dir=data_dir)
     if not builder.is_prepared():
         if data_dir is not None:
@@ -38,12 +25,14 @@ def load(name, data_dir=None, subset=None, validation_fraction=0.1):
                 f"Received: data_dir={str(data_dir)!r}"
             )
         builder.download_and_prepare()
-    count = builder.info.splits["train"].num_examples
-    border = count - round(validation_fraction * count)
-    parts = [("train", 0, border), ("train", border, count)]
-    parts.append(("test", 0, builder.info.splits["test"].num_examples))
+    sizes = {split: builder.info.splits[split].num_examples for split in ("train", "test")}
+    border = sizes["train"] - round(0.1 * sizes["train"])
     result = []
-    for split, first, last in parts:
+    for split, first, last in (
+        ("train", 0, border),
+        ("train", border, sizes["train"]),
+        ("test", 0, sizes["test"]),
+    ):
         last = last if subset is None else min(last, first + subset)
         images, labels = tfds.as_numpy(
             builder.as_dataset(split=f"{split}[{first}:{last}]", batch_size=-1, as_supervised=True)
@@ -53,12 +42,7 @@ def load(name, data_dir=None, subset=None, validation_fraction=0.1):
 
 
 def block_means(pixels, width):
-    """Return images each of whose pixels is the mean of a square that many pixels wide.
-
-    Args:
-        pixels: array `(images, height, width, channels)`, its sides multiples of the squares'.
-        width: of a square.
-    """
+    """Return images each of whose pixels is the mean of a square that many pixels wide."""
     number, height, length, channels = pixels.shape
     squares = pixels.reshape(number, height // width, width, length // width, width, channels)
     return squares.mean((2, 4))

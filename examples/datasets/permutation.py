@@ -8,13 +8,6 @@ def permute(images, seed):
 
     What each image holds is still there, but neighbours are no longer neighbours, so that a
     convolution is the wrong operation.
-
-    Args:
-        images: array `(number, height, width, channels)`.
-        seed: integer that the two permutations follow from, together with height and width.
-
-    Returns:
-        An array of the same shape.
     """
     rng = np.random.default_rng(seed)
     rows, columns = (rng.permutation(size) for size in images.shape[1:3])

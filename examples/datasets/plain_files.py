@@ -1,22 +1,16 @@
 """Files of plain arrays: `.npy`, `.npz` and `.mat`, without objects, which could run any code."""
 
+import os
 import pathlib
 import zipfile
 
 import numpy as np
 
+VARIABLE = "KERAS_XD_DATA_DIR"
+
 
 def find(folder, name, what):
-    """Return the path of a file in a folder.
-
-    Args:
-        folder: the folder, or `None`.
-        name: the file's path in it.
-        what: whose file it is, for the error.
-
-    Raises:
-        ValueError: if there is no such file.
-    """
+    """Return the path of a file in a folder."""
     path = pathlib.Path(folder or ".", name)
     if not folder or not path.is_file():
         received = None if folder is None else str(folder)
@@ -24,12 +18,26 @@ def find(folder, name, what):
     return path
 
 
-def read_array(path, memory_map=False):
-    """Return the array of a `.npy` file.
+def find_shared(data_dir, name, what):
+    """Return the path of a file in the given folder, else in that of KERAS_XD_DATA_DIR."""
+    folder = data_dir or os.environ.get(VARIABLE)
+    return find(folder, name, f"{what} (`data_dir`, else {VARIABLE})")
 
-    Raises:
-        ValueError: if the file holds pickled objects or something else.
-    """
+
+def find_converted(data_dir, name, task, *published):
+    """Return the path of a file that is converted from pickled ones."""
+    path = pathlib.Path(data_dir or ".", name)
+    if not data_dir or not path.is_file():
+        raise ValueError(
+            f"{task} must be converted to {name}, as docs/tasks.md shows: the published "
+            f"{', '.join(published)} is a pickle, which could run any code and is not loaded. "
+            f"Received: data_dir={None if data_dir is None else str(data_dir)!r}"
+        )
+    return path
+
+
+def read_array(path, memory_map=False):
+    """Return the array of a `.npy` file."""
     try:
         return np.load(path, mmap_mode="r" if memory_map else None, allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -37,11 +45,7 @@ def read_array(path, memory_map=False):
 
 
 def read_arrays(path, names):
-    """Return the arrays of the given names in a `.npz` file, in their order.
-
-    Raises:
-        ValueError: if the file lacks one, holds pickled objects or something else.
-    """
+    """Return the arrays of the given names in a `.npz` file, in their order."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
             missing = [name for name in names if name not in arrays.files]
@@ -56,11 +60,7 @@ def read_arrays(path, names):
 
 
 def read_matlab(path, name):
-    """Return an array of a MATLAB file: by SciPy, or by h5py for version 7.3.
-
-    Raises:
-        ValueError: if it is no such file or lacks the array.
-    """
+    """Return an array of a MATLAB file: by SciPy, or by h5py for version 7.3."""
     import h5py
     from scipy import io
     from scipy.io.matlab import MatReadError
@@ -76,18 +76,33 @@ def read_matlab(path, name):
         ) from error
 
 
+def _refusal(path, error):
+    return ValueError(
+        "Files must hold plain arrays; pickled objects are not loaded, as they could run any code. "
+        f"Received: {path.name} ({error})"
+    )
+
+
+# Checks
+
+
+def check_subset(subset):
+    """Raise a ValueError unless `subset` is `None` or positive."""
+    if subset is not None and subset < 1:
+        raise ValueError(f"`subset` must be at least 1. Received: subset={subset!r}")
+
+
+def check_shape(array, shape, name):
+    """Raise a ValueError unless each entry of an array has the shape and there are entries."""
+    if array.ndim == 0 or array.shape[1:] != shape or not len(array):
+        raise ValueError(
+            f"{name} must hold an array (number, {', '.join(map(str, shape))}). Received: shape "
+            f"{array.shape}"
+        )
+
+
 def check_labels(labels, number, classes, name):
-    """Return labels as int64.
-
-    Args:
-        labels: what a file holds.
-        number: of samples that they belong to.
-        classes: number of classes, counted from 0.
-        name: of the file, for the error.
-
-    Raises:
-        ValueError: if they are not as many integers from 0 to `classes - 1`.
-    """
+    """Return labels as int64: one for each of a number of samples, from 0 to `classes - 1`."""
     labels = np.asarray(labels)
     if labels.shape != (number,) or not number:
         raise ValueError(
@@ -100,10 +115,3 @@ def check_labels(labels, number, classes, name):
             f"{labels.max()} ({labels.dtype}) in {name}"
         )
     return labels.astype("int64")
-
-
-def _refusal(path, error):
-    return ValueError(
-        "Files must hold plain arrays; pickled objects are not loaded, as they could run any code. "
-        f"Received: {path.name} ({error})"
-    )

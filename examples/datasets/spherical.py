@@ -15,19 +15,7 @@ EDGE = 1.5  # half of the side of the square that the image fills, in radii
 
 
 def load(rotated, data_dir=None, subset=None, seed=0):
-    """Return `(train, validation, test)` as `datasets.images.load` does, on the sphere.
-
-    Args:
-        rotated: whether the spheres are rotated, in all three parts.
-        data_dir, subset: as of `datasets.images.load`.
-        seed: integer that the rotations follow from.
-
-    Returns:
-        Three pairs of a uint8 array `(number, 60, 60, 1)` and an integer array.
-
-    Raises:
-        ValueError: as `datasets.images.load`.
-    """
+    """Return `(train, validation, test)` as `datasets.images.load` does, on the sphere."""
     from datasets import images
 
     parts = images.load("mnist", data_dir, subset)
@@ -38,16 +26,7 @@ def load(rotated, data_dir=None, subset=None, seed=0):
 
 
 def project(images, seed=None):
-    """Return images as they are seen on the sphere.
-
-    Args:
-        images: array `(number, height, width)`.
-        seed: what the rotations follow from, an integer or a tuple of them; `None` for spheres that
-            are not rotated.
-
-    Returns:
-        A uint8 array `(number, 60, 60, 1)`, each image from 0 to 255.
-    """
+    """Return images as they are seen on the sphere."""
     images = np.asarray(images, "float32")
     rng = None if seed is None else np.random.default_rng(seed)
     result = np.empty((len(images), SIZE, SIZE, 1), "uint8")
@@ -83,15 +62,7 @@ def rotation(rng):
 
 
 def places(points, shape):
-    """Return the places, in pixels, where the image is seen at points of the sphere.
-
-    Args:
-        points: array `(…, 3)`.
-        shape: height and width of the image.
-
-    Returns:
-        Rows and columns, arrays `(…)`; those of points that see past the image are outside of it.
-    """
+    """Return the places, in pixels, where the image is seen at points of the sphere."""
     x, y, z = np.moveaxis(points, -1, 0)
     stretch = TOP / (TOP - (z + 1))  # along the line through the point, down to the plane
     return tuple(
@@ -100,12 +71,7 @@ def places(points, shape):
 
 
 def bilinear(images, rows, columns):
-    """Return images read between their pixels; outside of them there are zeros.
-
-    Args:
-        images: array `(number, height, width)`.
-        rows, columns: arrays of one shape; pixel `i` is at `i`.
-    """
+    """Return images read between their pixels; outside of them there are zeros."""
     padded = np.pad(images, [(0, 0), (1, 1), (1, 1)])
     height, width = padded.shape[1:]
     rows, columns = np.clip(rows + 1, 0, height - 1), np.clip(columns + 1, 0, width - 1)

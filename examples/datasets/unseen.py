@@ -1,20 +1,16 @@
 """AddNIST, MultNIST and CIFARTile of the Unseen NAS data: read from files, or made by their recipe.
 
-AddNIST: three of MNIST's digits as the channels of an image; the class is their sum minus one.
-MultNIST: as AddNIST; the class is the last digit of their product.
-CIFARTile: four of CIFAR-10's images as a square; the class is the number of their classes minus
-one.
-
 Geada, Towers, Forshaw, Atapour-Abarghouei and McGough, "Insights from the Use of Previously Unseen
-Neural Architecture Search Datasets", 2024. Images that are made here follow the same recipe, but
-are not the published ones, of which no seed is known. No file is written.
+Neural Architecture Search Datasets", 2024. docs/tasks.md says what the classes are. Images that are
+made here are not the published ones, of which no seed is known.
 """
 
 import itertools
 
 import numpy as np
 
-from datasets.plain_files import check_labels, find, read_array
+from datasets import images
+from datasets.plain_files import check_labels, check_shape, check_subset, find, read_array
 
 CLASSES = {"addnist": 20, "multnist": 10, "cifartile": 4}
 SIDES = {"addnist": 28, "multnist": 28, "cifartile": 64}
@@ -32,32 +28,15 @@ BORDER = 4  # black pixels round an image of CIFAR-10 before it is cropped
 
 
 def load(name, data_dir=None, images_dir=None, subset=None, seed=0):
-    """Return `(train, validation, test)`, each a pair of images and classes.
+    """Return `(train, validation, test)`, pairs of images, channels last, and classes.
 
-    Args:
-        name: `"addnist"`, `"multnist"` or `"cifartile"`.
-        data_dir: folder of the published files `train_x.npy`, `train_y.npy`, `valid_x.npy`,
-            `valid_y.npy`, `test_x.npy` and `test_y.npy`, or `None`: images are made of MNIST's or
-            CIFAR-10's. Those of the test part are made of their test images.
-        images_dir: folder of tensorflow-datasets, as `data_dir` of `datasets.images.load`.
-        subset: use at most this many images of each of the three parts.
-        seed: what images that are made follow from.
-
-    Returns:
-        Three pairs of a float32 array `(number, height, width, 3)` and an integer array.
-
-    Raises:
-        ValueError: if the name is unknown, `subset` is not positive, or a file is missing or holds
-            something else.
+    Published files are read from `data_dir`; without it images are made of those in `images_dir`.
     """
     if name not in CLASSES:
         raise ValueError(f"`name` must be one of {tuple(CLASSES)}. Received: name={name!r}")
-    if subset is not None and subset < 1:
-        raise ValueError(f"`subset` must be at least 1. Received: subset={subset!r}")
+    check_subset(subset)
     if data_dir is not None:
         return tuple(_read(data_dir, name, part, subset) for part in PARTS)
-    from datasets import images
-
     source = "cifar10" if name == "cifartile" else "mnist"
     train, validation, test = images.load(source, images_dir)
     train = tuple(np.concatenate(pair) for pair in zip(train, validation, strict=True))
@@ -88,21 +67,14 @@ def combine_digits(name, pixels, labels, number, rng):
     """Return images of three digits each, and their classes.
 
     The classes are equally frequent, up to one image, and within a class all triples of digits.
-
-    Args:
-        name: `"addnist"` or `"multnist"`.
-        pixels: array `(images, height, width, 1)` in [0, 1] of all ten digits.
-        labels: the digits.
-        number: of images to make.
-        rng: a NumPy generator.
     """
     choices = triples(name)
     by_digit = _by_class(labels)
     classes = rng.permutation(np.arange(number) % len(choices))
     chosen = np.array([choices[label][rng.integers(len(choices[label]))] for label in classes])
     places = np.array([[rng.choice(by_digit[digit]) for digit in digits] for digits in chosen])
-    images = np.moveaxis(pixels[places][..., 0], 1, -1)
-    return ((images - MNIST_MEAN) / MNIST_DEVIATION).astype("float32"), classes
+    channels = np.moveaxis(pixels[places][..., 0], 1, -1)
+    return ((channels - MNIST_MEAN) / MNIST_DEVIATION).astype("float32"), classes
 
 
 def tile(pixels, labels, number, rng, augment):
@@ -110,14 +82,6 @@ def tile(pixels, labels, number, rng, augment):
 
     One to four classes are drawn, each number equally often, up to one square. With two classes
     there are two images of each, with three there are two of the first.
-
-    Args:
-        pixels: array `(images, height, width, 3)` in [0, 1] of ten classes.
-        labels: the classes.
-        number: of squares to make.
-        rng: a NumPy generator.
-        augment: whether each image is continued by 4 black pixels on all sides, cropped to its size
-            at a random place and flipped from left to right at random.
     """
     by_class = _by_class(labels)
     height, width, channels = pixels.shape[1:]
@@ -126,17 +90,13 @@ def tile(pixels, labels, number, rng, augment):
     for square, count in zip(squares, counts, strict=True):
         classes = rng.choice(len(by_class), size=count, replace=False)
         repeated = {1: (4,), 2: (2, 2), 3: (2, 1, 1), 4: (1, 1, 1, 1)}[count]
-        chosen = np.concatenate(
-            [
-                rng.choice(by_class[label], size=repeats, replace=False)
-                for label, repeats in zip(classes, repeated, strict=True)
-            ]
-        )
-        images = pixels[rng.permutation(chosen)]
+        pairs = zip(classes, repeated, strict=True)
+        chosen = [rng.choice(by_class[label], size=n, replace=False) for label, n in pairs]
+        four = list(pixels[rng.permutation(np.concatenate(chosen))])
         if augment:
-            images = np.stack([_cropped(image, rng) for image in images])
-        square[:height] = np.concatenate(list(images[:2]), axis=1)
-        square[height:] = np.concatenate(list(images[2:]), axis=1)
+            four = [_cropped(image, rng) for image in four]
+        square[:height] = np.concatenate(four[:2], axis=1)
+        square[height:] = np.concatenate(four[2:], axis=1)
     squares -= CIFAR_MEAN  # in place, as all of the published number take two gigabytes
     squares /= CIFAR_DEVIATION
     return squares, counts - 1
@@ -160,11 +120,6 @@ def _read(folder, name, part, subset):
         read_array(find(folder, f"{part}_{letter}.npy", what), memory_map=True)[:subset]
         for letter in "xy"
     )
-    expected = (3, SIDES[name], SIDES[name])
-    if pixels.shape[1:] != expected:
-        raise ValueError(
-            f"Images of {name} must have the shape {expected}. Received: {pixels.shape[1:]} in "
-            f"{part}_x.npy"
-        )
+    check_shape(pixels, (3, SIDES[name], SIDES[name]), f"{part}_x.npy")
     labels = check_labels(labels, len(pixels), CLASSES[name], f"{part}_y.npy")
     return np.moveaxis(np.asarray(pixels, "float32"), 1, -1), labels

@@ -2,13 +2,9 @@
 
     python examples/gallery/budget_met.py
 
-A residual network of 24 channels and three blocks for scikit-learn's digits gets masks on kernels,
-widths and depth (`rewrite(to="masked")`) and trains with a penalty on its multiply–adds, relative
-to a target of 100 %, 50 % and 25 % of its own. `finalize` cuts what the masks have left out.
-Measured after each epoch: the multiply–adds that the masks stand for; at the end those of the cut
-network, counted again, its parameters and its accuracy on the test images, beside the network
-trained as it is. The cut network mostly has fewer multiply–adds than the target, as whole channels
-and taps go.
+A residual network for scikit-learn's digits gets masks on kernels, widths and depth and trains with
+a penalty on its multiply–adds, relative to a target; `finalize` cuts what the masks have left out,
+mostly more than the target, as whole channels and taps go.
 """
 
 import common

@@ -20,14 +20,7 @@ LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 def parse(script, documentation, arguments=None, ending="svg"):
-    """Return the options of a script: `small`, and `path`, where its picture goes.
-
-    Args:
-        script: the script's `__file__`.
-        documentation: its docstring.
-        arguments: list of texts, or `None` for those of the command line.
-        ending: of the picture's name; "png" of one that has images in it.
-    """
+    """Return the options of a script: `small`, and `path`, where its picture goes."""
     parser = argparse.ArgumentParser(description=documentation.splitlines()[0])
     parser.add_argument("--output", type=pathlib.Path, default="gallery", help="folder")
     parser.add_argument("--overwrite", action="store_true", help="write over an existing picture")

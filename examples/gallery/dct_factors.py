@@ -2,12 +2,9 @@
 
     python examples/gallery/dct_factors.py
 
-The discrete cosine transform II of 16 points is the real part of a K-matrix of depth 4. The upper
-row shows its four butterflies, each a product of four sparse factors, by the absolute values of
-their entries, and the real part of their product. Below, K-matrices of depth 1 to 4 that begin at
-random are fitted to the same transform by gradient descent (Adam on the squared error of all
-entries), 2 random starts each. Measured: the relative error in the Frobenius norm of the exact
-product in double precision, and of the learned ones after each step.
+The discrete cosine transform II of 16 points is the real part of a K-matrix of depth 4, whose
+butterflies the upper row shows. Below, K-matrices of depth 1 to 4 that begin at random are fitted
+to it by gradient descent, 2 random starts each.
 """
 
 import common

@@ -2,17 +2,10 @@
 
     python examples/gallery/fourier_operator.py
 
-From the state at time 0 to that at time 1, at 256 points: a network of four convolutions of nine
-taps, a Fourier neural operator of the same widths, and the search of the operations of the former,
-which begins as that network exactly. All train on the same data for as many epochs; those are read
-from KERAS_XD_DATA_DIR where it is set, and generated otherwise. Drawn are the errors by epoch, and
-what the last operation of seed 0 makes of the 32 lowest frequencies (mean over channels of the
-absolute values of the matrix in the Fourier basis, relative to the largest): as the convolution of
-the same kernel, as searched, and that of the Fourier neural operator. Convolutions and Fourier
-operators keep frequencies, so theirs are diagonals; the latter have the lowest frequencies only.
-Measured: the relative L2 error on test samples, and how far each searched operation is from the
-best fit of a Fourier operator and of a convolution of as many weights
-(`keras_xd.nearest_operation`: the root of the part of the energy that the fit leaves).
+A network of four convolutions, a Fourier neural operator of the same widths and the search of the
+former's operations train on the same data, those of KERAS_XD_DATA_DIR where it is set. Drawn are
+the errors by epoch, and what the last operation of seed 0 makes of the 32 lowest frequencies: mean
+over channels of the absolute values of the matrix in the Fourier basis.
 """
 
 import common

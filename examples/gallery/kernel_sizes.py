@@ -2,14 +2,9 @@
 
     python examples/gallery/kernel_sizes.py
 
-White noise is convolved with a fixed kernel of 5, 17 or 41 taps, a cosine under a Gaussian window;
-a continuous convolution (`layers.CKConv1D`) with up to 63 taps, whose mask begins at 19, learns the
-same map from the data. Two terms of the loss, with the same weights for all data, make the size
-count: a weight on the width of the mask asks for few taps, and a decay of the kernel's values
-before the mask makes a narrow one costly, as those at its edge must be large to come to something.
-The ratio of the two weights sets how wide the mask ends; it was chosen for these kernels. Drawn are
-the taps under the mask after each epoch, beside those of the kernel that made the data, and both
-kernels at the end. Measured: the relative error on held-out noise, and the taps.
+White noise is convolved with a fixed kernel of 5, 17 or 41 taps; a continuous convolution whose
+mask begins at 19 learns the same map. A weight on the width of the mask and a decay of the kernel's
+values before the mask, the same for all data, make the size count.
 """
 
 import common

@@ -2,14 +2,9 @@
 
     python examples/gallery/permuted_images.py
 
-Scikit-learn's digits, rows and columns permuted in one way for all images. A convolutional network
-of two layers is searched; drawn is the map between one channel and one filter of its first layer,
-with the trained kernel: as the convolution that the search began with, and as it ended. All is put
-back into the order before the permutation, where the convolution's responses scatter over the
-image, in the same way everywhere but for the permutation. The searched operation answers impulses
-at different places by different patterns, and its spectrum is another. Measured: the accuracy on
-the test images of the search and of the same network trained with its convolutions, and how much of
-the searched map no convolution of any kernel size explains.
+Scikit-learn's digits, rows and columns permuted in one way for all images. Drawn is the map between
+one channel and one filter of the first layer, with the trained kernel, as the convolution that the
+search began with and as it ended, in the order before the permutation.
 """
 
 import common

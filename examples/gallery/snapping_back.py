@@ -2,12 +2,9 @@
 
     python examples/gallery/snapping_back.py
 
-A network of two convolutions is searched on scikit-learn's digits as they are, where convolutions
-are right, and on the same digits with rows and columns permuted, where they are not, with a penalty
-(`regularizers.NearStart`) of several weights. `keras_xd.finalize(space, snap=…)` then replaces each
-searched layer within the tolerance by the plain one. Measured by the weight of the penalty: the
-mean relative distance of the layers from the nearest plain one; and the accuracy on the test images
-before snapping, right after it, and after three epochs of training the snapped network.
+A network is searched on scikit-learn's digits, plain and permuted, with a penalty
+(`regularizers.NearStart`) of several weights. `finalize(space, snap=…)` then replaces each searched
+layer within the tolerance by the plain one, and the network is trained on for three epochs.
 """
 
 import common

@@ -58,15 +58,11 @@ def test_a_script_draws_what_it_has_measured(name, tmp_path, monkeypatch, capsys
     assert str(picture) in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_script_is_short_and_stands_on_the_page(name):
-    text = (GALLERY / f"{name}.py").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 120
-    assert "Measured" in scripts[name].__doc__ or name == "hero"
+def test_scripts_stand_on_the_page():
     page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
-    assert f"python examples/gallery/{name}.py" in page
-    ending = "png" if name in WITH_IMAGES else "svg"
-    assert f"/{name}.{ending})" in page
+    for name in NAMES:
+        assert f"python examples/gallery/{name}.py" in page
+        assert f"/{name}.{'png' if name in WITH_IMAGES else 'svg'})" in page
 
 
 def test_an_existing_picture_is_kept(tmp_path, capsys):
@@ -77,12 +73,6 @@ def test_an_existing_picture_is_kept(tmp_path, capsys):
     assert (tmp_path / "script.svg").read_text() == "mine"
     arguments = ["--output", str(tmp_path), "--overwrite"]
     assert common.parse("script.py", "What it is.", arguments).path == tmp_path / "script.svg"
-
-
-def test_nouns_have_the_number_of_their_count():
-    assert [common.count(number, "seed") for number in (1, 3)] == ["1 seed", "3 seeds"]
-    for path in GALLERY.glob("*.py"):
-        assert "(s)" not in path.read_text(encoding="utf-8")
 
 
 def test_the_part_that_is_no_convolution():

@@ -78,15 +78,6 @@ def test_other_settings_and_files_of_others_are_kept(tmp_path):
             results(tmp_path, {"epochs": 3}, joined=joined)
 
 
-def test_commands_are_joined_where_settings_may_differ(tmp_path):
-    results(tmp_path, {"epochs": 3, "command": "one"}, joined=True).add(record("xd", 0))
-    found = results(tmp_path, {"epochs": 4, "command": "two"}, joined=True)
-    found.add(record("xd", 1))
-    assert found.settings == {"epochs": 4, "command": "one && two"} and len(found.runs) == 2
-    again = results(tmp_path, {"epochs": 4, "command": "one"}, joined=True)
-    assert again.settings["command"] == "one && two"
-
-
 def test_commands_that_differ_in_methods_and_seeds_are_one():
     def made(method, seed, command):
         return {"method": method, "seed": seed, "command": command}
@@ -120,14 +111,6 @@ def test_a_command_has_what_is_not_the_default():
         assert command == f"python examples/experiments/xd/it.py{words}"
     command = reporting.command("xd/it.py", parser, options, (), ["cifar10"])
     assert command == "python examples/experiments/xd/it.py cifar10"
-
-
-def test_threads_are_those_of_the_process(monkeypatch):
-    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: {1}, raising=False)
-    assert reporting.threads() == 1
-    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "3")
-    assert reporting.threads() == 3
 
 
 def test_tables_and_their_entries():

@@ -57,7 +57,7 @@ def test_networks_fit_their_data(name, shallow):
     assert task.recipe is None or task.recipe in keras_xd.recipes.DATA
 
 
-@pytest.mark.parametrize("name", tasks.TASKS)
+@pytest.mark.parametrize("name", ["cifar10", "darcy", "mnist"])
 def test_the_wide_backbone_has_as_many_parameters_as_what_xd_finds(name, shallow, monkeypatch):
     task = tasks.TASKS[name]
     data = task.load(0, True)
@@ -68,17 +68,9 @@ def test_the_wide_backbone_has_as_many_parameters_as_what_xd_finds(name, shallow
     assert model.output_shape == backbone.output_shape and asked == [(task, data, 0)]
     assert wanted <= model.count_params() < 1.5 * wanted
     assert networks.wide(backbone, backbone.count_params()) is backbone
-    if name in ("cifar10", "mnist", "sentences"):  # others have no other layers with sizes
+    if name != "darcy":  # others have no other layers with sizes
         narrower = networks.wide(backbone, backbone.count_params() + 1)
         assert backbone.count_params() < narrower.count_params() <= model.count_params()
-
-
-def test_permutations_follow_from_the_seed():
-    for name in ("cifar10", "mnist"):
-        first, again, other = (tasks.TASKS[name].load(seed, True).test for seed in (0, 0, 1))
-        np.testing.assert_array_equal(first[0], again[0])
-        assert np.any(first[0] != other[0])
-        np.testing.assert_array_equal(np.sort(first[0], axis=None), np.sort(other[0], axis=None))
 
 
 def test_pressures_are_decoded(rng):
@@ -109,45 +101,6 @@ def test_errors_are_those_of_their_definitions(rng):
 # Methods
 
 
-def test_every_method_has_as_many_settings():
-    found = {method: methods.settings(method) for method in methods.METHODS}
-    assert {len(settings) for settings in found.values()} == {len(methods.RATES)}
-    assert all(("factor" in found[name][0]) == (name in report.SEARCHES) for name in found)
-
-
-def test_batches_pass_all_samples_before_one_comes_again():
-    task = tasks.TASKS["mnist"]
-    data = task.load(0, True)
-    training = methods.Training(task, data, seed=3, updates=10)
-    batches = list(training.batches(5))
-    assert len(batches) == 5
-    found = np.concatenate([inputs.numpy() for inputs, _ in batches])[:, :, 0]
-    number = len(data.train[0])  # fewer than a batch, so each batch has all of them
-    for part in np.split(found, 5):
-        order = np.lexsort(part.T)
-        expected = data.train[0][:, :, 0]
-        np.testing.assert_array_equal(part[order], expected[np.lexsort(expected.T)])
-    assert len(found) == 5 * number
-    again = next(iter(methods.Training(task, data, seed=3, updates=10).batches(5)))
-    np.testing.assert_array_equal(batches[0][0].numpy(), again[0].numpy())
-
-
-def test_random_operations_are_candidates_of_dash(monkeypatch):
-    task = tasks.TASKS["mnist"]
-    data = task.load(0, True)
-    monkeypatch.setattr(methods.Training, "fit", lambda self, model, updates, rate: model)
-    sizes = set()
-    for seed in range(3):
-        training = methods.Training(task, data, seed, updates=10)
-        found = training.run("random", task.network(data), rate=0.1)
-        for name in ("conv1", "conv2"):
-            layer = found.get_layer(name)
-            assert type(layer) is keras.layers.Conv1D
-            sizes.add((*layer.kernel_size, *layer.dilation_rate))
-    assert len(sizes) > 2 and {size for size, _ in sizes} <= {3, 5, 7, 9}
-    assert {rate for _, rate in sizes} <= {1, 3, 7, 15}
-
-
 # The script
 
 
@@ -172,7 +125,7 @@ def quick(monkeypatch):
 
 
 def test_small_runs_of_some_methods(quick, tmp_path, monkeypatch, capsys):
-    names = ["backbone", "darts", "dash_xd"]
+    names = ["backbone", "darts"]
     arguments = ["--small", "--tasks", "mnist", "--seeds", "1", "--output", str(tmp_path)]
     arguments += ["--methods", *names]
     results = script.main(arguments)
@@ -188,26 +141,15 @@ def test_small_runs_of_some_methods(quick, tmp_path, monkeypatch, capsys):
         assert run["multiply_adds"] > 0 and run["parameters"] > 0
     text = (tmp_path / "scoreboard.md").read_text()
     assert text in capsys.readouterr().out
-    assert "**Not finished:" in text and "`python examples/scoreboard.py --small`" in text
+    assert "`python examples/scoreboard.py --small`" in text
     assert {path.suffix for path in tmp_path.iterdir()} == {".md", ".json"}
     assert json.loads((tmp_path / "scoreboard.json").read_text())["runs"] == results.runs
     # Nothing is left to do, and no other results are written over.
     monkeypatch.setattr(script, "run", None)
     assert script.main(arguments).runs == results.runs
-    (tmp_path / "scoreboard.md").write_text("")
-    script.main(["--small", "--redraw", "--output", str(tmp_path)])
-    assert (tmp_path / "scoreboard.md").read_text() == text
     with pytest.raises(SystemExit):
         script.main([*arguments[1:]])
     assert "not overwritten unless --overwrite" in capsys.readouterr().err
-
-
-def test_no_run_begins_after_the_time_of_day(tmp_path):
-    results = script.main(["--small", "--until", "00:00", "--output", str(tmp_path)])
-    assert not results.runs
-    everything = len(tasks.TASKS) * len(methods.METHODS) * len(script.SEEDS) - len(script.SEEDS)
-    wanted = f"**Not finished: {everything} of {everything} runs are missing.**"
-    assert wanted in results.paths["md"].read_text()
 
 
 @pytest.mark.parametrize(
@@ -216,69 +158,9 @@ def test_no_run_begins_after_the_time_of_day(tmp_path):
         (["--tasks", "imagenet"], "invalid choice: 'imagenet'"),
         (["--methods", "rnn"], "invalid choice: 'rnn'"),
         (["--seeds", "-1"], "--seeds"),
-        (["--redraw"], "--redraw needs results in"),
-        (["--redraw", "--overwrite"], "--redraw needs what --overwrite"),
     ],
 )
 def test_bad_arguments(arguments, message, tmp_path, capsys):
     with pytest.raises(SystemExit):
         script.main(["--small", *arguments, "--output", str(tmp_path)])
     assert message in capsys.readouterr().err
-
-
-# The page
-
-
-def record(task, method, seed, error):
-    return {
-        "task": task,
-        "method": method,
-        "seed": seed,
-        "error": error,
-        "cpu_seconds": {"training": 2.0 if method == "backbone" else 6.0},
-        "parameters": 100,
-        "multiply_adds": 1000,
-        "milliseconds": {"1": [2.0, 1.0], "64": [3.0, 1.0]},
-        "samples": [24, 12, 12],
-        "shape": [36, 1],
-    }
-
-
-def page(runs):
-    settings = script.describe(True)
-    return report.page(settings, runs, {"command": "it", "versions": "v", "threads": 1})
-
-
-def test_the_page_tells_who_is_ahead():
-    runs = []
-    for index, task in enumerate(tasks.TASKS):
-        for seed in range(3):
-            runs.append(record(task, "backbone", seed, 10.0 + seed))
-            runs.append(record(task, "xd", seed, (8.0 if index < 5 else 11.0) + seed))
-            runs.append(record(task, "dash", seed, (5.0 if index < 5 else 12.1) + 2 * seed))
-    assert report.deviations(runs, "cifar10", "xd") == pytest.approx(2.0)
-    assert report.deviations(runs, "cifar10", "dash") == pytest.approx((11 - 7) / 2)
-    assert report.deviations(runs, "cifar10", "darts") is None
-    for run in runs[1::3]:
-        run["parameters"] = 200
-    runs[1]["parameters"] = 100  # as many as the backbone
-    text = page(runs)
-    again = "It found the backbone again in"
-    assert (
-        f"- XD: ahead by more than 2 on 0, behind by more than 1 on 0 (none). {again} 1 of" in text
-    )
-    assert "- DASH: ahead by more than 2 on 0, behind by more than 1 on 3 (" in text
-    assert "| CIFAR-10, permuted, error, % | 11.0 ± 1.0 | – | – | – | – | **7.0 ± 2.0** |" in text
-    assert "**Not finished: 141 of 213 runs are missing.**" in text
-    better = [{**run, "error": 7.9 + run["seed"]} if run["method"] == "xd" else run for run in runs]
-    assert "- XD: ahead by more than 2 on 8, behind by more than 1 on 0 (none); meets" in page(
-        better
-    )
-    row = next(line for line in text.splitlines() if line.startswith("| seconds of search"))
-    assert row.split(" | ")[1:] == ["1.00", "3.00", "3.00 |"]
-
-
-def test_runs_that_diverge_are_not_counted():
-    runs = [record("darcy", "backbone", 0, 3.0), record("darcy", "xd", 0, None)]
-    text = page(runs)
-    assert "| Darcy flow, relative L2, % | **3.0 (0)** | – | – | – |" in text

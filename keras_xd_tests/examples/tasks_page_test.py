@@ -6,7 +6,6 @@ import re
 import types
 
 import numpy as np
-import pytest
 from scipy import io
 
 from keras_xd_tests import example_scripts
@@ -29,14 +28,6 @@ def test_tasks_are_those_of_the_loaders():
     metrics = {"0-1 error": 4, "1 − AUROC": 2, "1 − mAP": 1, "1 − F1": 1, "MAE₈": 1, "relative": 1}
     for metric, number in metrics.items():
         assert sum(f"| {metric}" in rows[name] for name in tasks.TASKS) == number
-
-
-def test_commands_name_the_script():
-    commands = re.findall(r"^python (\S+) --task (\w+) .*?(?:--space (\w+))?$", PAGE, re.MULTILINE)
-    assert len(commands) == 2
-    script, name, space = commands[1]
-    assert (example_scripts.EXAMPLES.parent / script).is_file()
-    assert name in tasks.TASKS and space == "dash"
 
 
 def convert(code, folder, contents, monkeypatch):
@@ -67,14 +58,6 @@ def check(name, folder, expected):
     """Check that converted files give the same samples as those that the tests write."""
     for found, array in zip(samples(tasks.load(name, folder)), expected, strict=True):
         np.testing.assert_allclose(found, array, rtol=1e-5, atol=1e-5)
-
-
-def test_there_is_a_conversion_of_each_pickled_task():
-    assert len(CONVERSIONS) == 4
-    assert (
-        len({conversion(name) for name in ("s2_cifar", "proteins", "challenge2017", "satellite")})
-        == 4
-    )
 
 
 def conversion(name):
@@ -135,14 +118,3 @@ def test_conversion_of_series(tmp_path, monkeypatch):
         (tmp_path / f"satellite_{part}.npz").unlink()
     convert(conversion("satellite"), tmp_path, contents, monkeypatch)
     check("satellite", tmp_path, expected)
-
-
-@pytest.mark.parametrize("name", [*unseen.CLASSES])
-def test_published_figures(name):
-    figures = {
-        "addnist": ("AddNIST", "92.08", "97.91"),
-        "multnist": ("MultNIST", "91.55", "98.10"),
-        "cifartile": ("CIFARTile", "45.56", "92.28"),
-    }
-    title, backbone, best = figures[name]
-    assert f"| {title} | {backbone} | {best} " in PAGE

@@ -7,8 +7,9 @@ import pathlib
 
 import numpy as np
 from scipy import fft
+from scipy.io import wavfile
 
-from datasets.nas_bench_360.parts import FileArray, Part, check_subset
+from datasets.nas_bench_360.parts import FileArray, Part
 from datasets.plain_files import find
 
 RATE = 22_050  # samples a second
@@ -21,30 +22,14 @@ PLACES = ("", "chunks", "data/chunks")
 def fsd50k(data_dir, subset=None, seed=0):
     """Return sounds: three parts, `(96, 101, 1)`, 200 labels that are zeros and ones.
 
-    A sample is a chunk of a clip. Of each training clip the seed draws one chunk; of the others
-    there are all, whose groups are the clips. Spectrograms are computed when they are indexed. The
-    benchmark's augmentation, noise and masks, is left out.
-
-    Args:
-        data_dir: folder of `tr.csv`, `val.csv`, `eval.csv` and `lbl_map.json`, or of `chunks` or
-            `data/chunks` with them. The tables have the columns `files`, `labels`, separated by
-            commas, and `ext`, the clip; `.wav` files are found by their names below `data_dir`:
-            mono, 22,050 samples a second. The map tells the number of each label.
-        subset: use at most this many clips of each part.
-        seed: what the chunks of the training clips follow from.
-
-    Returns:
-        Three `Part`s, whose inputs are `FileArray`s.
-
-    Raises:
-        ValueError: if files are missing or hold something else.
+    A sample is a chunk of a clip, read when it is indexed: one of each training clip, drawn by the
+    seed, and all of the others, whose groups are the clips.
     """
-    check_subset(subset)
     root = pathlib.Path(data_dir or ".")
     place = next((p for p in PLACES if data_dir and (root / p / "tr.csv").is_file()), "")
     folder = None if data_dir is None else root / place
     tables = [find(folder, f"{part}.csv", "FSD50K") for part in ("tr", "val", "eval")]
-    numbers = _label_numbers(find(folder, "lbl_map.json", "FSD50K"))
+    numbers = json.loads(find(folder, "lbl_map.json", "FSD50K").read_text(encoding="utf-8"))
     sounds = _files_by_name(root)
     rng = np.random.default_rng(seed)
     result = []
@@ -67,12 +52,6 @@ def mel_spectrogram(sound):
 
     Frames are 30 ms wide and 10 ms apart, the first around the first sample; both ends of the sound
     are mirrored. Power below 80 dB less than the largest counts as that much.
-
-    Args:
-        sound: array of samples from -1 to 1.
-
-    Returns:
-        A float32 array `(96, frames)`.
     """
     mirrored = np.pad(sound, SIZE // 2, mode="reflect")
     frames = np.lib.stride_tricks.sliding_window_view(mirrored, SIZE)[::HOP]
@@ -111,12 +90,7 @@ def _window():
 
 
 def _read(path):
-    from scipy.io import wavfile
-
-    try:
-        rate, samples = wavfile.read(path)
-    except ValueError as error:
-        raise ValueError(f"Sounds must be WAV files. Received: {path.name} ({error})") from error
+    rate, samples = wavfile.read(path)
     if rate != RATE or samples.ndim != 1 or not len(samples):
         raise ValueError(
             f"Sounds must be mono with {RATE} samples a second. Received: {path.name} of shape "
@@ -132,20 +106,6 @@ def _read(path):
     return fit(mel_spectrogram(sound))[..., None]
 
 
-def _label_numbers(path):
-    try:
-        numbers = json.loads(path.read_text(encoding="utf-8"))
-        fits = sorted(numbers.values()) == list(range(len(numbers))) and len(numbers) > 0
-    except (ValueError, AttributeError, TypeError) as error:
-        raise ValueError(f"{path.name} must hold a JSON object. Received: {error}") from error
-    if not fits:
-        raise ValueError(
-            f"{path.name} must number the labels from 0 on. Received: {len(numbers)} labels with "
-            f"the numbers {sorted(numbers.values())[:5]}, …"
-        )
-    return numbers
-
-
 def _files_by_name(root):
     """Return the `.wav` files below a folder by their names; `None` for a name of several."""
     found = {}
@@ -158,11 +118,6 @@ def _clips(table, numbers, sounds):
     """Return for each clip of a table the paths of its chunks and its labels."""
     with open(table, newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    if not rows or not {"files", "labels", "ext"} <= set(rows[0]):
-        raise ValueError(
-            f"{table.name} must have the columns files, labels and ext, and lines. Received: "
-            f"{list(rows[0]) if rows else 'no lines'}"
-        )
     clips = {}
     for row in rows:
         name = pathlib.PurePosixPath(row["files"].replace("\\", "/")).name
@@ -173,10 +128,6 @@ def _clips(table, numbers, sounds):
             )
         labels = np.zeros(len(numbers), "float32")
         for label in row["labels"].split(","):
-            if label not in numbers:
-                raise ValueError(
-                    f"Labels must be in lbl_map.json. Received: {label!r} in {table.name}"
-                )
             labels[numbers[label]] = 1
         clips.setdefault(row["ext"], ([], labels))[0].append(sounds[name])
     return clips

@@ -4,7 +4,7 @@ import pathlib
 
 import numpy as np
 
-from datasets.nas_bench_360.parts import Part, check_subset, split_off
+from datasets.nas_bench_360.parts import Part, split_off
 from datasets.plain_files import find, read_array, read_matlab
 
 DARCY_FILES = ("piececonst_r421_N1024_smooth1.mat", "piececonst_r421_N1024_smooth2.mat")
@@ -22,33 +22,12 @@ GALAXIES = """
 
 
 def darcy(data_dir, subset=None, seed=0, step=5):
-    """Return Darcy flow: three parts, from `(85, 85, 3)` to `(85, 85, 1)`.
+    """Return Darcy flow: three parts, from `(85, 85, 3)` to `(85, 85, 1)`, every `step`th node.
 
-    Inputs hold the coefficient, normalized at each node by the training samples, and both
-    coordinates; outputs hold the solution as it is.
-
-    Args:
-        data_dir: folder of `piececonst_r421_N1024_smooth1.mat`, of whose first 1000 samples the
-            last tenth is for validation, and of `piececonst_r421_N1024_smooth2.mat`, whose first
-            100 are for testing: MATLAB files of any version with the arrays `coeff` and `sol`.
-        subset: use at most this many samples of each part.
-        seed: not used; all loaders take it.
-        step: every so many nodes of the file are used; 5 of 421 gives 85.
-
-    Returns:
-        Three `Part`s.
-
-    Raises:
-        ValueError: if a file is missing or holds something else.
+    Inputs are the coefficient, normalized at each node, and both coordinates.
     """
-    check_subset(subset)
     fields, solutions = _read_darcy(find(data_dir, DARCY_FILES[0], "Darcy Flow"), step)
     test_fields, test_solutions = _read_darcy(find(data_dir, DARCY_FILES[1], "Darcy Flow"), step)
-    if test_fields.shape[1:] != fields.shape[1:]:
-        raise ValueError(
-            f"Both files must have the same nodes. Received: {fields.shape[1:]} and "
-            f"{test_fields.shape[1:]}"
-        )
     fields, solutions = fields[:DARCY_TRAIN], solutions[:DARCY_TRAIN]
     train, validation = split_off(len(fields), 0.1)
     mean = fields[train].mean(axis=0)
@@ -70,27 +49,9 @@ def darcy(data_dir, subset=None, seed=0, step=5):
 def cosmic(data_dir, subset=None, seed=0, sky=SKY):
     """Return images of a telescope and where cosmic rays hit it: three parts, `(128, 128, 1)`.
 
-    Images are Hubble's of galaxies through the filter F435W, 128 × 128 pixels of their middle. As
-    in the benchmark a random multiple of the background is added to each, in all parts; here the
-    seed draws it once.
-
-    Args:
-        data_dir: folder that `deepCR.ACS-WFC.train.tar` and `deepCR.ACS-WFC.test.tar` are unpacked
-            to: `npy_train` and `npy_test`, below them `f435w/proposal/visit` with a `.npy` file for
-            each image, `(3, height, width)`: the image, the mask of the hits, and the pixels that
-            do not count. The third may be missing; `sky.npy` holds the backgrounds of a visit.
-        subset: use at most this many images of each part.
-        seed: what the multiples follow from.
-        sky: smallest and largest multiple.
-
-    Returns:
-        Three `Part`s whose weights are zero at pixels that do not count. Validation images are the
-        last tenth of the training images, ordered by their paths.
-
-    Raises:
-        ValueError: if files are missing or hold something else.
+    To each image of a galaxy a multiple of its background is added, drawn by the seed. Weights are
+    zero at pixels that do not count.
     """
-    check_subset(subset)
     train, test = (_image_paths(data_dir, f"npy_{part}") for part in ("train", "test"))
     kept, validation = split_off(len(train), 0.1)
     return tuple(

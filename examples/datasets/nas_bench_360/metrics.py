@@ -7,21 +7,12 @@ from scipy import stats
 
 
 def zero_one_error(classes, scores):
-    """Return the share of samples whose class has not the highest score.
-
-    Args:
-        classes: integer array `(number,)`.
-        scores: array `(number, classes)`.
-    """
+    """Return the share of samples whose class has not the highest score."""
     return float(np.mean(np.argmax(scores, axis=-1) != classes))
 
 
 def relative_l2(expected, predicted):
-    """Return the mean of `‖predicted − expected‖ / ‖expected‖` over the samples.
-
-    Args:
-        expected, predicted: arrays `(number, …)` of one shape.
-    """
+    """Return the mean of `‖predicted − expected‖ / ‖expected‖` over the samples."""
     _check_shapes(expected, predicted)
     expected = np.asarray(expected, "float64").reshape(len(expected), -1)
     difference = np.asarray(predicted, "float64").reshape(expected.shape) - expected
@@ -35,14 +26,6 @@ def contact_distance_error(expected, predicted, largest=8.0, separation=24):
     most `largest` Angstrom in space. A predicted distance is the mean of both triangles of the map
     and at least 0.01. The error is the mean over proteins of the mean over contacts; proteins
     without any are left out.
-
-    Args:
-        expected, predicted: lists of matrices `(length, length)`, one for each protein.
-        largest: largest distance of a contact.
-        separation: smallest distance in the sequence.
-
-    Raises:
-        ValueError: if shapes differ, or no protein has contacts.
     """
     errors = []
     for distances, answer in zip(expected, predicted, strict=True):
@@ -61,16 +44,7 @@ def contact_distance_error(expected, predicted, largest=8.0, separation=24):
 
 
 def auroc_error(labels, scores):
-    """Return one minus the mean area under the receiver operating characteristics of the columns.
-
-    Args:
-        labels: array `(number, columns)` of zeros and ones. Columns that hold only one of them are
-            left out.
-        scores: array of the same shape.
-
-    Raises:
-        ValueError: if shapes differ, or no column holds both.
-    """
+    """Return one minus the mean area under the curve of true and false positives of the columns."""
     labels, scores = _informative(labels, scores, (0, 1))
     positives = labels.sum(axis=0)
     ranks = stats.rankdata(scores, axis=0)  # ties share their mean rank
@@ -89,15 +63,7 @@ def decided_auroc_error(labels, scores, threshold=0.5):
 
 
 def precision_error(labels, scores):
-    """Return one minus the mean average precision of the columns.
-
-    Args:
-        labels: array `(number, columns)` of zeros and ones. Columns without ones are left out.
-        scores: array of the same shape.
-
-    Raises:
-        ValueError: if shapes differ, or there are no ones.
-    """
+    """Return one minus the mean average precision of the columns."""
     labels, scores = _informative(labels, scores, (1,))
     columns = zip(labels.T, scores.T, strict=True)
     return float(1 - np.mean([_average_precision(*column) for column in columns]))
@@ -118,12 +84,6 @@ def voted_f1_error(classes, scores, groups, number):
 
     The class of a group is the one that most of its samples are given; of equally many the one that
     comes first.
-
-    Args:
-        classes: integer array `(number,)`, the same within a group.
-        scores: array `(number, classes)`.
-        groups: integer array of the samples' groups.
-        number: of classes; one that neither occurs nor is given has an F1 of 0.
     """
     chosen = np.argmax(scores, axis=-1)
     pairs = []

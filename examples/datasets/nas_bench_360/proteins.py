@@ -4,8 +4,8 @@ import pathlib
 
 import numpy as np
 
-from datasets.nas_bench_360.parts import FileArray, Part, check_subset, find_converted, split_off
-from datasets.plain_files import find, read_arrays
+from datasets.nas_bench_360.parts import FileArray, Part, split_off
+from datasets.plain_files import find, find_converted, read_arrays
 
 CHANNELS = 57
 WINDOW, TEST_WINDOW = 128, 512
@@ -21,29 +21,9 @@ MATRICES = ("ccmpred", "freecon", "potential")
 def psicov(data_dir, subset=None, seed=0):
     """Return proteins: three parts, from `(128, 128, 57)` to `(128, 128, 1)`, 512 in the last.
 
-    The published `features/*.pkl` and `distance/*-cb.npy` are pickled and are not loaded. For each
-    protein `proteins/name.npz` below `deepcov` and `psicov` holds what is in them: `ss`, `(3,
-    residues)`, `pssm`, `(residues, 22)`, `sa` and `entropy`, `(residues,)`, `ccmpred`, `freecon`,
-    `potential` and `distance`, `(residues, residues)`.
-
-    Samples are read when they are indexed. Distances are in Angstrom; in training and validation
-    they are at most 16. Larger proteins are cropped there, at a place that the seed draws once for
-    each.
-
-    Args:
-        data_dir: folder of `deepcov.lst`, `psicov.lst`, `deepcov/proteins` and `psicov/proteins`.
-            A list names a protein first in each line. The first 100 of DeepCov, or a tenth of
-            fewer than 1000, are for validation, those of PSICOV for testing.
-        subset: use at most this many proteins of each part.
-        seed: what the places follow from.
-
-    Returns:
-        Three `Part`s of `FileArray`s, with the lengths of the proteins in the last.
-
-    Raises:
-        ValueError: if files are missing or hold something else.
+    Samples are read when they are indexed. In training and validation distances are at most 16
+    Angstrom, and larger proteins are cropped at places drawn by the seed.
     """
-    check_subset(subset)
     train = _names(data_dir, "deepcov")
     share = VALIDATION / len(train) if len(train) >= 10 * VALIDATION else 0.1
     kept, others = split_off(len(train), share)
@@ -72,11 +52,7 @@ def psicov(data_dir, subset=None, seed=0):
 
 
 def channels(protein):
-    """Return what is known of pairs of residues, `(residues, residues, 57)`.
-
-    A feature of a residue makes two channels: that of the pair's second residue, then that of its
-    first.
-    """
+    """Return what is known of pairs of residues, second one first, `(residues, residues, 57)`."""
     rows = [protein["ss"], protein["pssm"].T, protein["sa"][None], protein["entropy"][None]]
     length = len(protein["sa"])
     pairs = []
@@ -88,10 +64,7 @@ def channels(protein):
 
 
 def distances(protein):
-    """Return the distances, `(residues, residues, 1)`, at least 1 and on the diagonal too.
-
-    The diagonal holds the mean of its neighbours in the row, the one neighbour at both ends.
-    """
+    """Return distances of at least 1; on the diagonal the mean of the neighbours in the row."""
     found = np.maximum(np.asarray(protein["distance"], "float32"), 1.0)
     places = np.arange(len(found))
     before, after = found[places, places - 1], found[places, (places + 1) % len(found)]

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-import time
+import os
 from collections.abc import Callable
 
 import keras
@@ -16,6 +16,8 @@ from experiments.xd import cifar10, pde_experiment
 
 METHODS = ("plain", "K", "KR", "KRWD")
 WIDTH_TEMPERATURE, DEPTH_TEMPERATURE = 25.0, 8.0
+COMPLEXITY_WEIGHT = 5.0  # with 0.1, as in the paper, so short a search ends far below the target
+LENGTHS = (30, 128)  # of ListOps: the fewest tokens, and the length of all sequences
 MNIST_MEAN, MNIST_DEVIATION, MNIST_SIZE = 0.1307, 0.3081, 28
 DARCY_SAMPLES = (1000, 100)
 MARGIN = 0.25  # of dynamic rendering, so that masks can grow between its updates
@@ -27,23 +29,7 @@ ROWS = 2 * 71 / 32
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """Settings of one experiment: those of the paper, and sizes for two cores.
-
-    Attributes:
-        title: what is learned.
-        blocks, channels: of the base network.
-        epochs: number of epochs.
-        subset: use at most so many samples of each part; `None` for all.
-        batch_size, learning_rate, dropout, weight_decay: as in the paper, sequential MNIST as its
-            images in a row.
-        frequency: of the Gabor filters of the kernel network; `None`: half of what the grid of
-            taps can hold, as in `models.ccnn`. Those of the paper, thousands, are far above it.
-        temperature: of the masks on frequencies.
-        complexity_weight: factor of the complexity term. The paper has 5 for ListOps, 0.1 else,
-            with which so short a search was seen to end a fifth below the target.
-        warmup: share of the epochs in which the rates rise.
-        size: points of a side, where that can be chosen.
-    """
+    """Settings of one experiment: those of the paper, and sizes for two cores."""
 
     title: str
     blocks: int
@@ -54,45 +40,37 @@ class Experiment:
     learning_rate: float
     dropout: float
     weight_decay: float
-    frequency: float | None
-    temperature: float
-    complexity_weight: float
-    warmup: float
-    size: int | None = None
+    temperature: float  # of the masks on frequencies
+    warmup: float  # share of the epochs
+    size: int | None = None  # points of a side
 
 
 EXPERIMENTS = {
-    "cifar10": Experiment(
-        "CIFAR-10", 2, 24, 20, 10000, 50, 0.01, 0.1, 0.01, None, 25.0, 5.0, 10 / 210, 32
-    ),
+    "cifar10": Experiment("CIFAR-10", 2, 24, 20, 10000, 50, 0.01, 0.1, 0.01, 25.0, 10 / 210, 32),
     "mnist": Experiment(
-        "sequential MNIST", 2, 24, 10, None, 50, 0.02, 0.1, 0.001, None, 25.0, 5.0, 10 / 210, 14
+        "sequential MNIST", 2, 24, 10, None, 50, 0.02, 0.1, 0.001, 25.0, 10 / 210, 14
     ),
-    "listops": Experiment(
-        "ListOps", 4, 24, 10, 50000, 50, 0.005, 0.0, 0.01, None, 50.0, 5.0, 5 / 50
-    ),
-    "darcy": Experiment(
-        "Darcy flow", 2, 24, 30, None, 8, 0.02, 0.0, 1e-4, None, 50.0, 5.0, 10 / 310, 43
-    ),
+    "listops": Experiment("ListOps", 4, 24, 10, 50000, 50, 0.005, 0.0, 0.01, 50.0, 5 / 50),
+    "darcy": Experiment("Darcy flow", 2, 24, 30, None, 8, 0.02, 0.0, 1e-4, 50.0, 10 / 310, 43),
 }
+
+
+def complete(options):
+    """Set what is not given to what the experiment has."""
+    experiment = EXPERIMENTS[options.experiment]
+    for name in dataclasses.asdict(experiment):
+        if getattr(options, name, None) is None:
+            setattr(options, name, getattr(experiment, name))
+    if options.experiment == "mnist":
+        taps = min(round(ROWS * options.size), options.size**2)
+        options.kernel_size = options.kernel_size or taps
+    if options.data_dir is None and options.experiment in ("cifar10", "mnist"):
+        options.data_dir = os.environ.get("TFDS_DATA_DIR")
 
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """Samples, and what a network for them is trained by.
-
-    Attributes:
-        batches: function of a seed that returns the batches to train on.
-        inputs, targets: samples for the evaluation.
-        classes: number of outputs, at each point if they are `dense`.
-        loss: a Keras loss.
-        score: function of the outputs for `inputs` that returns the accuracy, or of `dense` data
-            the error.
-        number: of training samples.
-        vocabulary: number of tokens, or `None`.
-        dense: whether there are outputs at each point.
-        decoding: layer behind the network, or `None`.
-    """
+    """Samples, and what a network for them is trained by."""
 
     batches: Callable
     inputs: np.ndarray
@@ -107,11 +85,7 @@ class Data:
 
 
 def load(options):
-    """Return the `Data` of an experiment.
-
-    Raises:
-        ValueError: if they are not where they should be, or sizes do not fit them.
-    """
+    """Return the `Data` of an experiment."""
     kinds = {"cifar10": _cifar10, "mnist": _mnist, "listops": _listops, "darcy": _darcy}
     return kinds[options.experiment](options)
 
@@ -128,11 +102,7 @@ def _cifar10(options):
 
 
 def averaged(pixels, size):
-    """Return uint8 images with squares of pixels averaged, so that a side has `size` of them.
-
-    Raises:
-        ValueError: if the size does not divide that of the images.
-    """
+    """Return uint8 images with squares of pixels averaged, so that a side has `size` of them."""
     side = pixels.shape[1]
     if side % size:
         raise ValueError(f"`size` must divide {side}. Received: size={size}")
@@ -147,26 +117,16 @@ def _mnist(options):
 
 
 def sequences(pixels, size):
-    """Return MNIST's uint8 images as their pixels in a row, `(number, size², 1)`, normalized.
-
-    Args:
-        pixels: array `(number, 28, 28, 1)`.
-        size: rows and columns that are left by averaging pixels; it divides 28.
-
-    Raises:
-        ValueError: if it does not.
-    """
+    """Return MNIST's uint8 images as their pixels in a row, `(number, size², 1)`, normalized."""
     if MNIST_SIZE % size:
         raise ValueError(f"`size` must divide {MNIST_SIZE}. Received: size={size}")
-    side = MNIST_SIZE // size
-    means = pixels.astype("float32").reshape(-1, size, side, size, side).mean(axis=(2, 4)) / 255
+    means = images.block_means(pixels.astype("float32") / 255, MNIST_SIZE // size)
     return ((means - MNIST_MEAN) / MNIST_DEVIATION).reshape(-1, size * size, 1)
 
 
 def _listops(options):
     numbers = [min(number, options.subset or number) for number in listops.SAMPLES]
-    train, validation, test = listops.load(numbers, *options.lengths)
-    inputs, labels = test if options.evaluate_on == "test" else validation
+    train, _, (inputs, labels) = listops.load(numbers, *LENGTHS)
     batches = _batches(*train, options)
     vocabulary = len(listops.TOKENS)
     return _classes(batches, len(train[0]), inputs, labels, listops.CLASSES, vocabulary)
@@ -175,9 +135,6 @@ def _listops(options):
 def _darcy(options):
     numbers = [min(number, options.subset or number) for number in DARCY_SAMPLES]
     train, evaluation = pde.darcy(options.size, options.data_dir, *numbers)
-    if options.evaluate_on == "validation":
-        border = numbers[0] - max(1, numbers[0] // 10)
-        train, evaluation = zip(*((x[:border], x[border:]) for x in train), strict=True)
     inputs, others, decoding = pde_experiment.normalized(*train, evaluation[0])
     loss, targets = keras_xd.losses.RelativeL2(), evaluation[1]
     return Data(
@@ -217,9 +174,6 @@ def _classes(batches, number, inputs, labels, classes=10, vocabulary=None):
 def network(method, data, seed, options):
     """Return the network of a method: that of `KRWD` has twice the blocks and the channels."""
     twice = 2 if method == "KRWD" else 1
-    kernels = None
-    if options.frequency:
-        kernels = keras_xd.layers.KernelNetwork(frequency=options.frequency, seed=seed)
     model = keras_xd.models.ccnn(
         twice * options.blocks,
         twice * options.channels,
@@ -228,10 +182,9 @@ def network(method, data, seed, options):
         learn="" if method == "plain" else method,
         dense=data.dense,
         vocabulary=data.vocabulary,
-        network=kernels,
         temperatures=(options.temperature, WIDTH_TEMPERATURE, DEPTH_TEMPERATURE),
         dropout=options.dropout,
-        rendering=options.rendering,
+        rendering="dynamic",
         initial_kernel_size=options.kernel_size,
         seed=seed,
     )
@@ -246,17 +199,7 @@ def decoded(model, data):
 
 
 def separable(shape, classes, channels, blocks, taps, dropout, seed, dense=False):
-    """Return a network like `models.ccnn`, with the depthwise convolutions of Keras.
-
-    Args:
-        shape: of an input, `(steps, channels)` or `(height, width, channels)`.
-        classes: number of outputs, at each point if the network is `dense`.
-        channels, blocks: its width and depth.
-        taps: of the convolutions, along each axis.
-        dropout: share of the entries that are set to zero between the linear layers.
-        seed: of the first weights.
-        dense: whether there are outputs at each point.
-    """
+    """Return a network like `models.ccnn`, with the depthwise convolutions of Keras."""
     linear, draw = keras.layers.Dense, keras.initializers.HeUniform
     rank = len(shape) - 1
     convolution = {1: keras.layers.DepthwiseConv1D, 2: keras.layers.DepthwiseConv2D}[rank]
@@ -290,8 +233,9 @@ def run(method, data, seed, options):
     target = float(keras_xd.complexity(network("plain", data, seed, options)))
     model = network(method, data, seed, options)
     batches = data.batches(seed)
-    steps, warmup = options.epochs * len(batches), EXPERIMENTS[options.experiment].warmup
-    rates = [schedule(r, steps, warmup) for r in (options.learning_rate, options.architecture_rate)]
+    steps = options.epochs * len(batches)
+    given = (options.learning_rate, options.architecture_rate)
+    rates = [schedule(rate, steps, options.warmup) for rate in given]
     optimizer = keras.optimizers.AdamW(rates[0], weight_decay=options.weight_decay)
     callbacks = [keras_xd.callbacks.TerminateOnNonFinite()]
     settings = {"loss": data.loss, "jit_compile": False}
@@ -301,60 +245,18 @@ def run(method, data, seed, options):
         model = keras_xd.SearchModel(model)
         callbacks.append(keras_xd.callbacks.DynamicRendering(options.rendering_epochs, MARGIN))
         if method == "KRWD":
-            settings |= {"complexity_target": target, "complexity_weight": 0.0}
-            callbacks.append(keras_xd.callbacks.ComplexityWeight(weights(options)))
+            settings |= {"complexity_target": target, "complexity_weight": COMPLEXITY_WEIGHT}
         model.compile(optimizer, keras.optimizers.Adam(rates[1]), **settings)
-    progress = Progress(data, target, f"{method}, seed {seed}")
-    model.fit(batches, epochs=options.epochs, callbacks=[*callbacks, progress], verbose=0)
+    clock = reporting.EpochClock()
+    model.fit(batches, epochs=options.epochs, callbacks=[*callbacks, clock], verbose=2)
     return {
         "method": method,
         "kind": options.experiment,
         "seed": seed,
         **pruned(model, data, target),
         "target": target,
-        "seconds": progress.seconds,
-        "curves": progress.curves,
+        "seconds": clock.seconds,
     }
-
-
-def weights(options):
-    """Return the weight of the complexity term by epoch: from the first to the last one given."""
-    first, last = options.complexity_weight[0], options.complexity_weight[-1]
-    return lambda epoch: first + (last - first) * epoch / max(1, options.epochs - 1)
-
-
-class Progress(keras.callbacks.Callback):
-    """Prints and notes score, complexity, loss and seconds of training, epoch by epoch.
-
-    Args:
-        data: `Data`.
-        target: complexity of the base network.
-        title: what the lines begin with.
-    """
-
-    def __init__(self, data, target, title):
-        super().__init__()
-        self.data, self.target, self.title = data, target, title
-        self.curves = {"score": [], "complexity": [], "loss": []}
-        self.seconds = []
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.start = time.perf_counter()
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.seconds.append(round(time.perf_counter() - self.start, 2))
-        found = {
-            "score": self.data.score(outputs(self.model, self.data.inputs)),
-            "complexity": float(keras_xd.complexity(self.model)) / self.target,
-            "loss": float(logs["loss"]),
-        }
-        for name, value in found.items():
-            self.curves[name].append(round(value, 5))
-        print(
-            f"{self.title}, epoch {epoch + 1}: {score_text(found['score'], self.data.dense)}, "
-            f"C / C_target {found['complexity']:.3f}, {self.seconds[-1]:.1f} s",
-            flush=True,
-        )
 
 
 def score_text(score, dense):
@@ -369,13 +271,7 @@ def outputs(model, inputs):
 
 
 def pruned(model, data, target):
-    """Return what was found by a training, and what is left of it once it is pruned.
-
-    Args:
-        model: a trained network, or the `SearchModel` of one.
-        data: `Data`.
-        target: complexity of the base network.
-    """
+    """Return what was found by a training, and what is left of it once it is pruned."""
     # Dynamic rendering is what lies under the masks now; the pruned network is the same.
     keras_xd.layers.update_rendering(model)
     space = getattr(model, "model", model)

@@ -15,19 +15,16 @@ pressure in a porous medium. Methods, trained for the same epochs on the same sa
 - `separable`: an ordinary network of the same blocks, with depthwise convolutions of Keras, of 5
   taps along each axis.
 
-There is no budget: what is compared is the accuracy, or the error. Results are in
-examples/results/kernel_sizes_<experiment>.*. Each finished run is kept at once and not repeated
-when the script is started again with the same settings; several processes may share the work.
+There is no budget: what is compared is the accuracy, or the error. Finished runs are kept in the
+results and not repeated; several processes may share the work.
 """
 
-import argparse
 import dataclasses
 import itertools
 import os
 import pathlib
 import statistics
 import sys
-import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
@@ -38,7 +35,7 @@ import reporting
 
 import keras_xd
 from experiments.dnarch import dnarch_training
-from experiments.dnarch.dnarch_report import is_error
+from experiments.dnarch.dnarch import is_error
 from experiments.dnarch.dnarch_training import EXPERIMENTS, schedule, score_text
 
 
@@ -62,70 +59,49 @@ SEPARABLE_TAPS = 5
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = reporting.parser(__doc__)
     parser.add_argument("experiment", choices=SWEEPS)
     parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0])
-    for name in NUMBERS:
-        parser.add_argument("--" + name.replace("_", "-"), type=parsing.positive)
+    parsing.add(parser, parsing.positive, **dict.fromkeys(NUMBERS))
     parser.add_argument("--sizes", nargs="+", type=parsing.positive, help="taps of a side")
-    parser.add_argument("--learning-rate", type=parsing.rate)
     parser.add_argument(
         "--architecture-rates", nargs="+", type=parsing.rate, default=[0.02], help="of the masks"
     )
-    parser.add_argument(
-        "--warmup-epochs", type=parsing.whole, default=0, help="in which masks are fixed"
-    )
-    parser.add_argument("--data-dir")
+    parsing.add(parser, parsing.whole, warmup_epochs=(0, "in which masks are fixed"))
+    parser.add_argument("--data-dir", help="else TFDS_DATA_DIR, of darcy KERAS_XD_DATA_DIR")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
-    names = [*NUMBERS, "sizes", "learning_rate"]
+    names, positional = [*NUMBERS, "sizes"], [options.experiment]
     shown = ["seeds", *names, "architecture_rates", "warmup_epochs"]
-    options.command = reporting.command(
-        "dnarch/kernel_sizes.py", parser, options, shown, [options.experiment]
-    )
-    sweep, experiment = SWEEPS[options.experiment], EXPERIMENTS[options.experiment]
-    for name in names:
-        if getattr(options, name) is None:
-            value = getattr(sweep, name, None) or getattr(experiment, name)
-            setattr(options, name, value)
+    command = reporting.command("dnarch/kernel_sizes.py", parser, options, shown, positional)
+    options.command, sweep = command, SWEEPS[options.experiment]
+    for name in dataclasses.asdict(sweep):
+        setattr(options, name, getattr(options, name) or getattr(sweep, name))
+    options.kernel_size = None
+    dnarch_training.complete(options)
     options.sizes = sorted(set(options.sizes))
-    options.evaluate_on = "test"
-    if options.data_dir is None and options.experiment != "darcy":
-        options.data_dir = os.environ.get("TFDS_DATA_DIR")
     try:
         data = dnarch_training.load(options)
-        points = max(data.inputs.shape[1:-1])
-        if len(options.sizes) < 2 or options.sizes[-1] > points:
-            raise ValueError(
-                f"--sizes must be two numbers or more, up to the {points} points of the inputs. "
-                f"Received: {options.sizes}"
-            )
-        results = reporting.Results(
-            f"kernel_sizes_{options.experiment}",
-            page,
-            options.output,
-            {
-                **{name: getattr(options, name) for name in names},
-                "experiment": options.experiment,
-                "training_samples": data.number,
-                "evaluation_samples": len(data.inputs),
-                "points": points,
-            },
-            options.command,
-            options.overwrite,
-        )
     except ValueError as error:
         parser.error(str(error))
-    return options, data, results
+    points = max(data.inputs.shape[1:-1])
+    if len(options.sizes) < 2 or options.sizes[-1] > points:
+        parser.error(
+            f"--sizes must be two numbers or more, up to the {points} points of the inputs. "
+            f"Received: {options.sizes}"
+        )
+    settings = {
+        **{name: getattr(options, name) for name in (*names, "learning_rate", "experiment")},
+        "training_samples": data.number,
+        "evaluation_samples": len(data.inputs),
+        "points": points,
+    }
+    name = f"kernel_sizes_{options.experiment}"
+    return options, data, reporting.open_results(parser, options, name, page, settings, command)
 
 
 def methods(sizes, schedules):
-    """Return the names of all methods, in the order of the tables.
-
-    Args:
-        sizes: fixed sizes.
-        schedules: pairs of the masks' rate and of the epochs in which they are fixed.
-    """
+    """Return the names of all methods in order; schedules are rates and epochs of warm-up."""
     fixed = [f"fixed {n}" for n in sizes]
     starts = itertools.product((sizes[0], sizes[-1]), schedules)
     learned = [
@@ -148,7 +124,6 @@ def schedules(runs):
 
 def network(method, data, seed, options):
     """Return the network of a method."""
-    experiment = EXPERIMENTS[options.experiment]
     shape = data.inputs.shape[1:]
     points = max(shape[:-1])
     if method == "separable":
@@ -158,7 +133,7 @@ def network(method, data, seed, options):
             options.channels,
             options.blocks,
             SEPARABLE_TAPS,
-            experiment.dropout,
+            options.dropout,
             seed,
             data.dense,
         )
@@ -172,7 +147,7 @@ def network(method, data, seed, options):
         dense=data.dense,
         kernel_size=points + 1 - points % 2,  # odd, so that kernels have a middle
         initial_kernel_size=int(method.partition(",")[0].split()[-1]),
-        dropout=experiment.dropout,
+        dropout=options.dropout,
         # Masks that grow must not be cut between updates; fixed ones need no taps beyond them.
         rendering="static" if "learned" in method else "dynamic",
         per_channel=True,
@@ -184,26 +159,25 @@ def network(method, data, seed, options):
 def run(method, data, seed, options):
     """Train one network; return what was measured."""
     keras.utils.set_random_seed(seed)
-    experiment = EXPERIMENTS[options.experiment]
     model = network(method, data, seed, options)
     batches = data.batches(seed)
     steps = options.epochs * len(batches)
-    rate = schedule(options.learning_rate, steps, experiment.warmup)
-    optimizer = keras.optimizers.AdamW(rate, weight_decay=experiment.weight_decay)
-    sizes = Sizes(data, f"{method}, seed {seed}")
+    rate = schedule(options.learning_rate, steps, options.warmup)
+    optimizer = keras.optimizers.AdamW(rate, weight_decay=options.weight_decay)
+    clock = reporting.EpochClock()
     settings = {"loss": data.loss, "jit_compile": False}
     if method == "separable":
         model.compile(optimizer, **settings)
     else:
         # Fixed masks have no use for theirs.
         found, fixed_epochs = of_masks(method) if method.startswith("learned") else (1.0, 0)
-        masks = keras.optimizers.Adam(schedule(found, steps, experiment.warmup))
+        masks = keras.optimizers.Adam(schedule(found, steps, options.warmup))
         keras_xd.layers.update_rendering(model)
         if method.startswith("fixed"):
             keras_xd.freeze_architecture(model)
         model = keras_xd.SearchModel(model)
         model.compile(optimizer, masks, warmup_epochs=fixed_epochs, **settings)
-    model.fit(batches, epochs=options.epochs, callbacks=[sizes], verbose=0)
+    model.fit(batches, epochs=options.epochs, callbacks=[clock], verbose=2)
     final = keras_xd.finalize(model) if method != "separable" else model
     return {
         "method": method,
@@ -212,42 +186,17 @@ def run(method, data, seed, options):
         "score": data.score(dnarch_training.outputs(final, data.inputs)),
         "multiply_adds": float(keras_xd.complexity(final)),
         "parameters": reporting.count(final.trainable_variables),
-        "curves": sizes.curves,
-        "sizes": sizes.sizes,
-        "seconds": sizes.seconds,
+        "sizes": sizes_of(model),
+        "seconds": clock.seconds,
         "command": options.command,
     }
 
 
-class Sizes(keras.callbacks.Callback):
-    """Notes score, loss, seconds and, block by block, kernel sizes of each epoch."""
-
-    def __init__(self, data, title):
-        super().__init__()
-        self.data, self.title = data, title
-        self.curves, self.sizes, self.seconds = {"score": [], "loss": []}, [], []
-
-    def on_train_begin(self, logs=None):
-        self.sizes.append(self._found())
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.start = time.perf_counter()
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.seconds.append(round(time.perf_counter() - self.start, 2))
-        score = self.data.score(dnarch_training.outputs(self.model, self.data.inputs))
-        self.curves["score"].append(round(score, 5))
-        self.curves["loss"].append(round(float(logs["loss"]), 5))
-        self.sizes.append(self._found())
-        found = f"{score_text(score, self.data.dense)}, sizes {self.sizes[-1]}"
-        print(f"{self.title}, epoch {epoch + 1}: {found}, {self.seconds[-1]:.1f} s", flush=True)
-
-    def _found(self):
-        model = getattr(self.model, "model", self.model)
-        blocks = [x for x in model.layers if isinstance(x, keras_xd.layers.CCNNBlock)]
-        return [
-            [round(float(size), 2) for size in block.convolution.kernel_sizes] for block in blocks
-        ]
+def sizes_of(model):
+    """Return the kernel sizes of each block."""
+    layers = getattr(model, "model", model).layers
+    blocks = [layer for layer in layers if isinstance(layer, keras_xd.layers.CCNNBlock)]
+    return [[round(float(size), 2) for size in x.convolution.kernel_sizes] for x in blocks]
 
 
 def best_fixed(settings, runs):
@@ -277,7 +226,7 @@ def page(settings, runs, written):
         name = f"**{method}** (best of the fixed)" if method == best else method
         row = [name, reporting.cell(scores, seeds, digits)]
         row.append(reporting.spread(gains, digits) if gains and method != best else "–")
-        ends = ["; ".join(_size(sizes) for sizes in run["sizes"][-1]) for run in own]
+        ends = ["; ".join(_size(sizes) for sizes in run["sizes"]) for run in own]
         row += [" / ".join(ends) if any(ends) else "–"]
         for value in ("multiply_adds", "parameters"):
             row.append(f"{statistics.mean(run[value] for run in own):,.0f}")
@@ -301,9 +250,6 @@ def page(settings, runs, written):
             f"which favours it. All trainings together took {reporting.hours(runs)}.",
             "",
             *reporting.table([*head, "multiply–adds", "parameters", "s"], rows),
-            "## Sizes by epoch",
-            "",
-            *_by_epoch(settings, runs),
             f"Weights: AdamW, rate {settings['learning_rate']:g}. Masks: Adam. All rates rise and "
             f"then fall to 0 along a cosine. {settings['blocks']} blocks of "
             f"{settings['channels']} channels, batches of {settings['batch_size']}.",
@@ -316,33 +262,20 @@ def _size(sizes):
     return " × ".join(f"{size:.0f}" for size in sizes)
 
 
-def _by_epoch(settings, runs):
-    """Return the table of the learned sizes by epoch, means over the axes."""
-    learned = [run for run in runs if run["method"].startswith("learned")]
-    if not learned:
-        return []
-    head = ["method", "seed", "block", "start", *range(1, settings["epochs"] + 1)]
-    rows = []
-    for run in learned:
-        for block in range(len(run["sizes"][0])):
-            values = [statistics.mean(sizes[block]) for sizes in run["sizes"]]
-            rows.append([run["method"], run["seed"], block + 1, *(f"{v:.1f}" for v in values)])
-    return reporting.table(head, rows)
-
-
 def main(arguments=None):
     options, data, results = parse(arguments)
     names = methods(options.sizes, [(r, options.warmup_epochs) for r in options.architecture_rates])
-    for seed, method in itertools.product(options.seeds, names):
-        key = (method, options.experiment, seed)
-        record = results.obtain(key, run, method, data, seed, options)
-        print(
-            f"{method}, seed {seed}: {score_text(record['score'], data.dense)}, sizes "
-            f"{record['sizes'][-1]}, {sum(record['seconds']):.0f} s",
-            flush=True,
-        )
-    print(f"\n{results.paths['md'].read_text()}")
-    return results
+
+    def measured(method, kind, seed):
+        return run(method, data, seed, options)
+
+    def line(record):
+        score = score_text(record["score"], data.dense)
+        return f"{record['method']}, seed {record['seed']}: {score}, sizes {record['sizes']}"
+
+    pairs = itertools.product(options.seeds, names)
+    keys = [(method, options.experiment, seed) for seed, method in pairs]
+    return reporting.run_all(results, keys, measured, line)
 
 
 if __name__ == "__main__":

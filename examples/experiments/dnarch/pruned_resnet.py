@@ -13,21 +13,15 @@ Keras 3 has no pruning of its own. Here the same network is brought to shares of
   smallest sums of absolute values, the same share in all blocks (Li et al. 2017), then trained;
 - `narrow`: ResNet-20 with fewer channels everywhere, trained from its start for all epochs.
 
-Noted are accuracy, multiply–adds, parameters, the size of the `.keras` file and the milliseconds of
-a call, which alternates with one of the whole network. By default images are averaged to 16 × 16
-and 5,000 of them are used, for a quarter of an hour of one core (`TF_NUM_INTRAOP_THREADS=1
-TF_NUM_INTEROP_THREADS=1`): a step of 64 images of 16 × 16 takes 0.08 s of it, with masks 0.09 s; of
-32 × 32 it takes 0.25 and 0.27 s. No setting was tuned: the rate of the masks is that of
-`gallery/budget_met.py`.
-
-Each finished run is kept at once and not repeated when the script is started again with the same
-settings; several processes with different methods or seeds may share the work.
+The milliseconds of a call alternate with those of the whole network. No setting was tuned. Finished
+runs are kept in the results and not repeated; several processes may share the work.
 """
 
-import argparse
 import bisect
+import itertools
 import os
 import pathlib
+import statistics
 import sys
 import tempfile
 import time
@@ -45,32 +39,105 @@ from datasets.batches import ImageBatches, normalize
 
 import keras_xd
 from experiments.dnarch.dnarch_training import schedule
-from experiments.dnarch.pruned_resnet_report import METHODS, page
+
+RATE, LATER_RATE, WEIGHT_DECAY, COMPLEXITY_WEIGHT = 5e-3, 2e-3, 0.01, 5.0
+METHODS = {
+    "whole": "as it is",
+    "masked": "masks, learned",
+    "l1": "smallest filters cut",
+    "narrow": "fewer channels everywhere",
+}
+
+
+def rows(runs):
+    """Return the runs of each method and budget, in the order of the table."""
+    kinds = sorted({run["kind"] for run in runs}, key=float, reverse=True)
+    for kind, method in itertools.product(kinds, METHODS):
+        own = reporting.select(runs, method=method, kind=kind)
+        if own:
+            yield method, kind, own
+
+
+def page(settings, runs, written):
+    """Return the page of results."""
+    seeds = sorted({run["seed"] for run in runs})
+    whole = {run["seed"]: 100 * run["score"] for run in reporting.select(runs, method="whole")}
+    head = ["network", "budget", "accuracy", "lost", "at once", "multiply–adds", "share"]
+    head += ["parameters", ".keras, kB", *(f"time, batch {n}" for n in runs[0]["milliseconds"])]
+    lines = []
+    for method, kind, own in rows(runs):
+        scores = {run["seed"]: 100 * run["score"] for run in own}
+        lost = {seed: whole[seed] - score for seed, score in scores.items() if seed in whole}
+        at_once = {run["seed"]: 100 * run["at once"] for run in own if "at once" in run}
+        cells = [METHODS[method], f"{100 * float(kind):.0f} %"]
+        cells.append(reporting.cell(scores, seeds, 1))
+        cells.append("" if method == "whole" else reporting.cell(lost, seeds, 1))
+        cells.append(reporting.cell(at_once, seeds, 1, missing=""))
+        cells.append(f"{statistics.mean(run['multiply_adds'] for run in own):,.0f}")
+        shares = [run["multiply_adds"] / run["whole_multiply_adds"] for run in own]
+        cells.append(f"{statistics.mean(shares):.3f}")
+        cells.append(f"{statistics.mean(run['parameters'] for run in own):,.0f}")
+        cells.append(f"{statistics.mean(run['bytes'] for run in own) / 1000:,.0f}")
+        for batch in runs[0]["milliseconds"]:
+            times = [np.divide(*run["milliseconds"][batch]) for run in own]
+            cells.append(reporting.spread([float(value) for value in times], 2))
+        lines.append(cells)
+    masked = [own for method, _, own in rows(runs) if method == "masked"]
+    found = [
+        [run["kind"], run["seed"], " ".join(run["convolutions"])] for own in masked for run in own
+    ]
+    total = settings["epochs"] + settings["more_epochs"]
+    return "\n".join(
+        [
+            "# ResNet-20 made smaller: CIFAR-10",
+            "",
+            f"Written by {reporting.commands(runs)}; {written['versions']}; "
+            f"threads: {written['threads']}.",
+            "",
+            f"Accuracy in percent on {settings['test_subset']:,} test images of {settings['size']} "
+            f"× {settings['size']} pixels after {total} epochs on {settings['subset']:,} training "
+            f"images, {settings['epochs']} of them before anything is cut; "
+            f"{reporting.over(seeds)}. All trainings together took {reporting.hours(runs)}, the "
+            "first one of a seed counted once for each network that begins with it. Lost: points "
+            "below the whole network of the same seed. At once: before the training that follows "
+            "the cut. Time: milliseconds of a call over those of the whole network, whose calls "
+            "alternate with it. The narrow network has the width whose cost is "
+            "nearest to the budget.",
+            "",
+            *reporting.table(head, lines),
+            "## What the masks have left",
+            "",
+            "Taps and channels of each convolution, first to last; blocks that are missing are "
+            "cut.",
+            "",
+            *reporting.table(["budget", "seed", "convolutions"], found),
+            "## Settings",
+            "",
+            f"- AdamW, weight decay {WEIGHT_DECAY}, batches of "
+            f"{settings['batch_size']}, random crops and flips. First training: rate "
+            f"{RATE}; each later one: {LATER_RATE}. Rates rise for "
+            f"a tenth of the steps, then fall to 0 along a cosine.",
+            f"- Masks: {settings['search_epochs']} of the {settings['more_epochs']} later epochs, "
+            f"Adam, rate {settings['architecture_rate']}, `complexity_weight` "
+            f"{COMPLEXITY_WEIGHT}; kernels, widths and depth.",
+            "",
+        ]
+    )
+
 
 NUMBERS = ("size", "width", "subset", "test_subset", "batch_size")
 EPOCHS = ("epochs", "more_epochs", "search_epochs")
-RATES = ("learning_rate", "low_rate", "architecture_rate", "complexity_weight")
 CLASSES, WARMUP, CALLS = 10, 0.1, (1, 32, 256)
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser = reporting.parser(__doc__)
+    parsing.add_runs(parser, [0, 1, 2], METHODS)
     parser.add_argument("--budgets", nargs="+", type=parsing.fraction, default=[0.5])
-    parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0, 1, 2])
     parser.add_argument("--size", type=int, choices=[8, 16, 32], default=16, help="of a side")
-    parser.add_argument("--width", type=parsing.positive, default=16, help="of the whole network")
-    parser.add_argument("--subset", type=parsing.positive, default=5000, help="training images")
-    parser.add_argument("--test-subset", type=parsing.positive, default=5000, help="test images")
-    parser.add_argument("--batch-size", type=parsing.positive, default=50)
-    parser.add_argument("--epochs", type=parsing.positive, default=6, help="of the first training")
-    parser.add_argument("--more-epochs", type=parsing.positive, default=5, help="of the second")
-    parser.add_argument("--search-epochs", type=parsing.positive, default=3, help="of the second")
-    parser.add_argument("--learning-rate", type=parsing.rate, default=5e-3)
-    parser.add_argument("--low-rate", type=parsing.rate, default=2e-3, help="of the second")
-    parser.add_argument("--architecture-rate", type=parsing.rate, default=3e-2)
-    parser.add_argument("--complexity-weight", type=parsing.rate, default=5.0)
-    parser.add_argument("--weight-decay", type=parsing.number, default=0.01)
+    parsing.add(parser, parsing.positive, width=16, subset=5000, test_subset=5000, batch_size=50)
+    parsing.add(parser, parsing.positive, epochs=6, more_epochs=5, search_epochs=3)
+    parsing.add(parser, parsing.rate, architecture_rate=3e-2)
     parsing.add_data_folder(parser)
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
@@ -78,22 +145,13 @@ def parse(arguments):
         parser.error("--search-epochs must be below --more-epochs: what is cut is trained on")
     if not all(options.budgets):
         parser.error("--budgets must be above 0")
-    names = [*NUMBERS, *EPOCHS, *RATES, "weight_decay"]
+    names = [*NUMBERS, *EPOCHS, "architecture_rate"]
     shown = ["methods", "budgets", "seeds", *names]
     options.command = reporting.command("dnarch/pruned_resnet.py", parser, options, shown)
     settings = {name: getattr(options, name) for name in names}
-    try:
-        results = reporting.Results(
-            "pruned_resnet",
-            page,
-            options.output,
-            settings,
-            options.command,
-            options.overwrite,
-        )
-    except ValueError as error:
-        parser.error(str(error))
-    return options, results
+    return options, reporting.open_results(
+        parser, options, "pruned_resnet", page, settings, options.command
+    )
 
 
 def load(options):
@@ -171,20 +229,20 @@ def _with_filters(model, kept):
 
 
 def train(model, data, seed, options, epochs, rate, **target):
-    """Train a network, or search one that has masks; return it with its history and seconds."""
+    """Train a network, or search one that has masks; return it with its seconds."""
     batches = ImageBatches(*data[0], options.batch_size, seed, augment=True)
     steps = epochs * len(batches)
-    decay = {"weight_decay": options.weight_decay}
+    decay = {"weight_decay": WEIGHT_DECAY}
     optimizers = [keras.optimizers.AdamW(schedule(rate, steps, WARMUP), **decay)]
     if target:
         model = keras_xd.SearchModel(model)
         rates = schedule(options.architecture_rate, steps, WARMUP)
         optimizers.append(keras.optimizers.Adam(rates))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(*optimizers, loss=loss, metrics=["accuracy"], jit_compile=False, **target)
+    model.compile(*optimizers, loss=loss, jit_compile=False, **target)
     start = time.perf_counter()
-    history = model.fit(batches, epochs=epochs, shuffle=False, verbose=0).history
-    return getattr(model, "model", model), history["accuracy"], time.perf_counter() - start
+    model.fit(batches, epochs=epochs, shuffle=False, verbose=0)
+    return getattr(model, "model", model), round(time.perf_counter() - start, 2)
 
 
 def accuracy(model, data):
@@ -194,12 +252,7 @@ def accuracy(model, data):
 
 
 class Start:
-    """What the networks of a seed begin with: ResNet-20 after the first training.
-
-    Args:
-        data: training and test images with their labels.
-        options: of the command.
-    """
+    """What the networks of a seed begin with: ResNet-20 after the first training."""
 
     def __init__(self, data, options):
         self.data, self.options, self.seed = data, options, None
@@ -212,8 +265,8 @@ class Start:
         options = self.options
         keras.utils.set_random_seed(seed)
         model = resnet(options, options.width)
-        arguments = (self.data, seed, options, options.epochs, options.learning_rate)
-        model, self.history, self.seconds = train(model, *arguments)
+        arguments = (self.data, seed, options, options.epochs, RATE)
+        model, self.seconds = train(model, *arguments)
         self.model, self.accuracy = uncompiled(model), accuracy(model, self.data)
         self.cost, self.seed = float(keras_xd.complexity(model)), seed
 
@@ -227,20 +280,19 @@ class Start:
 def run(method, kind, seed, start, options):
     """Train one network; return what was measured."""
     start.prepare(seed)
-    data, low, epochs = start.data, options.low_rate, options.more_epochs
+    data, low, epochs = start.data, LATER_RATE, options.more_epochs
     budget = float(kind) * start.cost
-    curves, spent, record = [start.history], [start.seconds], {"before": start.accuracy}
+    spent, record = [start.seconds], {"before": start.accuracy}
 
     def further(model, epochs, rate, **target):
-        order = seed + 1000 * len(curves)
-        model, history, seconds = train(model, data, order, options, epochs, rate, **target)
-        curves.append(history)
+        order = seed + 1000 * len(spent)
+        model, seconds = train(model, data, order, options, epochs, rate, **target)
         spent.append(seconds)
         return model
 
     keras.utils.set_random_seed(seed)
     if method == "masked":
-        target = {"complexity_target": budget, "complexity_weight": options.complexity_weight}
+        target = {"complexity_target": budget, "complexity_weight": COMPLEXITY_WEIGHT}
         space = keras_xd.rewrite(start.copy(), to="masked")
         space = further(space, options.search_epochs, low, **target)
         small = keras_xd.finalize(space)
@@ -249,8 +301,8 @@ def run(method, kind, seed, start, options):
     elif method == "l1":
         small = cut_filters(start.model, budget)
     elif method == "narrow":
-        curves, spent = [], []
-        small = further(narrow(options, start.cost, budget), options.epochs, options.learning_rate)
+        spent.clear()
+        small = further(narrow(options, start.cost, budget), options.epochs, RATE)
     else:
         small = start.copy()
     if method in ("masked", "l1"):
@@ -267,9 +319,8 @@ def run(method, kind, seed, start, options):
         **size(small),
         "whole_multiply_adds": start.cost,
         "milliseconds": timing.milliseconds([small, start.model], start.shape, CALLS),
-        "training_accuracy": [round(value, 5) for part in curves for value in part],
         "convolutions": sizes(small),
-        "seconds": [round(value, 2) for value in spent],
+        "seconds": spent,
         "command": options.command,
     }
 
@@ -301,19 +352,23 @@ def sizes(model):
 def main(arguments=None):
     options, results = parse(arguments)
     start = Start(load(options), options)
-    for seed in options.seeds:
-        for method in options.methods:
-            for kind in ["1"] if method == "whole" else [f"{b:g}" for b in options.budgets]:
-                arguments = (method, kind, seed)
-                record = results.obtain(arguments, run, *arguments, start, options)
-                print(
-                    f"{method}, budget {kind}, seed {seed}: accuracy {100 * record['score']:.2f} "
-                    f"%, {record['multiply_adds']:,.0f} multiply–adds, "
-                    f"{record['parameters']:,} parameters",
-                    flush=True,
-                )
-    print(f"\n{results.paths['md'].read_text()}")
-    return results
+    budgets = [f"{budget:g}" for budget in options.budgets]
+
+    def measured(*key):
+        return run(*key, start, options)
+
+    def line(record):
+        return (
+            f"{record['method']}, budget {record['kind']}, seed {record['seed']}: accuracy "
+            f"{100 * record['score']:.2f} %, {record['multiply_adds']:,.0f} multiply–adds"
+        )
+
+    keys = [
+        (method, kind, seed)
+        for seed, method in itertools.product(options.seeds, options.methods)
+        for kind in (["1"] if method == "whole" else budgets)
+    ]
+    return reporting.run_all(results, keys, measured, line)
 
 
 if __name__ == "__main__":

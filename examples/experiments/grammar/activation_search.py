@@ -12,7 +12,6 @@ are trials that fail. The best trials of each search are then trained from scrat
 seeds; the best of these by validation loss are compared on test images, and the function is drawn.
 """
 
-import argparse
 import os
 import pathlib
 import sys
@@ -22,16 +21,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the fold
 
 import keras
 import keras_tuner as kt
-import numpy as np
+import reporting
 from datasets import digits
-from matplotlib.figure import Figure
 from parsing import positive
 from reporting import plural, spread
 
 from experiments.grammar import tuning
-from keras_xd import grammar, visualization
+from keras_xd import grammar
 from keras_xd.grammar import primitives, spaces
-from keras_xd.visualization import style
 
 NAME = "activation_search"
 RATES = (1e-3, 1e-1)
@@ -84,33 +81,11 @@ def found(values):
     return spaces.activation_functions().parse(values["activation"])
 
 
-def tree(values):
-    """Draw the term of a trial."""
-    return visualization.plot_tree(found(values))
-
-
-@style.context()
-def curves(values):
-    """Draw the function of a trial beside known ones, with coefficients of 1."""
-    figure = Figure(figsize=(3.6, 2.6), layout="constrained")
-    axes = figure.subplots()
-    x = np.linspace(-4, 4, 201, dtype="float32")[:, None]
-    for number, (name, term) in enumerate({"found": found(values), **known()}.items()):
-        y = activation(term, (1,), None).predict(x, verbose=0)[:, 0]
-        axes.plot(x[:, 0], y, label=name, **style.curve(number))
-    axes.set(xlabel="x", ylim=(-4, 4))
-    axes.margins(x=0)
-    style.label_lines(axes)
-    return figure
-
-
-PICTURES = {"_tree": tree, "_functions": curves}
-
-
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = reporting.parser(__doc__)
     parser.add_argument("--subset", type=positive, help="images of each split at most")
-    tuning.add_search_arguments(parser, 60, epochs=10, seeds=10, batch_size=32, filters=8)
+    defaults = {"trials": 60, "epochs": 10, "seeds": 10, "batch_size": 32, "filters": 8}
+    tuning.add_search_arguments(parser, **defaults)
     options = parser.parse_args(arguments)
     tuning.check(parser, options, NAME)
     return options, [(x[: options.subset], y[: options.subset]) for x, y in digits.load()]
@@ -132,14 +107,7 @@ def searched(functions, name, data, options):
 
 
 def comparison(best, runs, data, options):
-    """Return the parts of the page that compare the functions.
-
-    Args:
-        best: dictionary from names to the values of the best trials.
-        runs: dictionary from names to the figures of their trainings from scratch.
-        data: the pairs of images and labels.
-        options: the arguments of the example.
-    """
+    """Return the parts of the page that compare the functions."""
     columns = tuning.columns(runs)
     rows = [
         [name, f"{best[name]['rate']:.2g}"]
@@ -189,7 +157,7 @@ def main(arguments=None):
     )
     title = "Digits: an activation function from a grammar"
     oracle, chosen = tuners["found"].oracle, best["found"]
-    tuning.write(NAME, title, parts, settings, oracle, options.output, PICTURES, chosen, runs)
+    tuning.write(NAME, title, parts, settings, oracle, options.output, chosen, runs)
     print(parts[0])
     return tuners["found"]
 

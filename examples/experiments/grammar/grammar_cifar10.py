@@ -1,20 +1,14 @@
 """Search the architecture of a small network for CIFAR-10 by Bayesian optimisation over a grammar.
 
     python examples/experiments/grammar/grammar_cifar10.py
-    python examples/experiments/grammar/grammar_cifar10.py --trials 30 --images 1000 \\
-        --strategy random --from-scratch
 
-Networks are terms of the grammar below: blocks on two resolutions, each of them two to four
-operations in a row, beside a skip or in parallel; operations are the identity, pooling or a
-convolution with an activation before and a normalization behind it. Every trial trains one network
-for a few epochs on a few images, with a learning rate that is searched too, and is scored by its
-accuracy on others. First the rate of a network that was written by hand is searched, in as many
-trials; at its best rate that is the first trial of the search of networks, unless `--from-scratch`
-leaves it out. The best trials of both searches are then trained from scratch with several seeds,
-and what is best on the images that score is evaluated on test images and drawn.
+Networks are terms of the grammar below. Every trial trains one for a few epochs on a few images,
+with a learning rate that is searched too, and is scored by its accuracy on others. First the rate
+of a network that was written by hand is searched, in as many trials; at its best rate that is the
+first trial of the search of networks. The best trials of both searches are then trained from
+scratch with several seeds, and what is best on the images that score is evaluated on test images.
 """
 
-import argparse
 import os
 import pathlib
 import statistics
@@ -26,12 +20,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the fold
 import keras
 import keras_tuner as kt
 import parsing
+import reporting
 from datasets import images
 from parsing import positive
 from reporting import plural, spread
 
 from experiments.grammar import tuning
-from keras_xd import grammar, visualization
+from keras_xd import grammar
 from keras_xd.grammar import primitives
 
 NAME = "grammar_cifar10"
@@ -80,19 +75,6 @@ def network(term, filters, shape=(32, 32, 3), classes=10, rate=3e-3):
     return model
 
 
-def tree(values):
-    """Draw the term of a trial."""
-    return visualization.plot_tree(grammar.read_term(values["network"]))
-
-
-def picture(values):
-    """Draw the network of a trial's term."""
-    return visualization.plot_network(grammar.read_term(values["network"]))
-
-
-PICTURES = {"_tree": tree, "_network": picture}
-
-
 def trained(values, seed, data, options):
     """Train from scratch with the values of a trial; return parameters and accuracies."""
     train, validation, test = data
@@ -125,19 +107,17 @@ def searched(networks, name, initial_terms, data, options):
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=positive, default=2000, help="of each split")
-    parser.add_argument("--final-epochs", type=positive, default=10)
-    parser.add_argument("--from-scratch", action="store_true", help="not from the one by hand")
+    parser = reporting.parser(__doc__)
+    parsing.add(parser, positive, images=(2000, "of each split"), final_epochs=10)
     parsing.add_data_folder(parser)
-    tuning.add_search_arguments(parser, 40, epochs=5, seeds=5, batch_size=64, filters=8)
+    defaults = {"trials": 40, "epochs": 5, "seeds": 5, "batch_size": 64, "filters": 8}
+    tuning.add_search_arguments(parser, **defaults)
     options = parser.parse_args(arguments)
     tuning.check(parser, options, NAME)
     try:
-        data = images.load("cifar10", options.data_dir, options.images)
+        return options, images.load("cifar10", options.data_dir, options.images)
     except ValueError as error:
         parser.error(str(error))
-    return options, data
 
 
 def mean_score(runs):
@@ -145,14 +125,7 @@ def mean_score(runs):
 
 
 def comparison(best, runs, data, options):
-    """Return the parts of the page that compare the networks.
-
-    Args:
-        best: dictionary from names to the values of the best trials.
-        runs: dictionary from names to the figures of their trainings from scratch.
-        data: the pairs of images and labels.
-        options: the arguments of the example.
-    """
+    """Return the parts of the page that compare the networks."""
     columns = tuning.columns(runs)
     rows = [
         [name, f"{column['parameters'][0]:,}", f"{best[name]['rate']:.2g}"]
@@ -188,8 +161,8 @@ def main(arguments=None):
     hand = searched(grammar.Grammar(HAND_SPACE), f"{NAME}_by_hand", [], data, options)
     best, runs = {}, {}
     best["by hand"], runs["by hand"] = again(hand)
-    first = [] if options.from_scratch else [{**best["by hand"], "network": BY_HAND}]
-    tuner = searched(networks, NAME, first, data, options)
+    first = {**best["by hand"], "network": BY_HAND}
+    tuner = searched(networks, NAME, [first], data, options)
     best["found"], runs["found"] = again(tuner)
     if mean_score(runs["found"]) < mean_score(runs["by hand"]):
         best["found"], runs["found"] = best["by hand"], runs["by hand"]
@@ -200,7 +173,7 @@ def main(arguments=None):
         options,
         space=f"{networks.count(constrained=True):.3g} networks",
         strategy=options.strategy,
-        first_trial="drawn" if options.from_scratch else "the network by hand at its best rate",
+        first_trial="the network by hand at its best rate",
         images="{} for training, {} to score, {} to test".format(*(len(x) for x, _ in data)),
         training=f"Adam, rate from {RATES[0]:g} to {RATES[1]:g}, batches of {options.batch_size}, "
         f"{options.epochs} epochs",
@@ -209,7 +182,7 @@ def main(arguments=None):
     )
     title = "CIFAR-10: an architecture from a grammar"
     oracle, chosen = tuner.oracle, best["found"]
-    tuning.write(NAME, title, parts, settings, oracle, options.output, PICTURES, chosen, runs)
+    tuning.write(NAME, title, parts, settings, oracle, options.output, chosen, runs)
     print(parts[0])
     return tuner
 

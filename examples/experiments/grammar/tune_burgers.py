@@ -1,8 +1,6 @@
 """Tune the search of an operation for Burgers' equation by Hyperband.
 
     python examples/experiments/grammar/tune_burgers.py
-    python examples/experiments/grammar/tune_burgers.py --max-epochs 20 --resolution 128 \\
-        --data-dir path/of/the/data
 
 The backbone is the convolutional network of `experiments/xd/burgers.py`. `keras_tuner.Hyperband`
 chooses the depth of the K-matrices, the learning rates of weights and architecture, the epochs of
@@ -12,7 +10,6 @@ their relative error on the last tenth of the training samples. The best trials 
 again with several seeds and, finalized, evaluated on test samples.
 """
 
-import argparse
 import os
 import pathlib
 import sys
@@ -22,6 +19,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the fold
 
 import keras
 import keras_tuner as kt
+import parsing
+import reporting
 from datasets import pde
 from parsing import positive
 from reporting import plural, spread
@@ -57,11 +56,7 @@ def loss():
 
 
 class Plain(kt.HyperModel):
-    """The backbone without a search.
-
-    Args:
-        options: the arguments of the example.
-    """
+    """The backbone without a search."""
 
     def __init__(self, options):
         super().__init__()
@@ -69,7 +64,7 @@ class Plain(kt.HyperModel):
 
     def build(self, hp):
         model = backbone(self.options)
-        model.compile(optimizer(hp), loss(), jit_compile=self.options.jit)
+        model.compile(optimizer(hp), loss(), jit_compile=False)
         return model
 
     def fit(self, hp, model, *arguments, architecture_validation_split=None, **options):
@@ -87,7 +82,7 @@ def hypermodels(options):
         warmup_epochs=[0, 1],
         mode=["joint", "first_order"],
         rewrite_options={"padding": "circular", "only": "convolution.*"},
-        compile_options={"jit_compile": options.jit},
+        compile_options={"jit_compile": False},
     )
     return {"search": search, "convolution": Plain(options)}
 
@@ -138,18 +133,10 @@ def trained(hypermodel, values, seed, parts, test, options):
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--max-epochs", type=positive, default=9)
-    parser.add_argument("--factor", type=positive, default=3)
-    parser.add_argument("--resolution", type=positive, default=128)
-    parser.add_argument("--train", type=positive, default=500, help="training samples")
-    parser.add_argument("--test", type=positive, default=100, help="test samples")
-    parser.add_argument("--batch-size", type=positive, default=20)
-    parser.add_argument("--width", type=positive, default=32)
-    parser.add_argument("--modes", type=positive, default=16)
-    parser.add_argument("--seeds", type=positive, default=5, help="of the comparison")
+    parser = reporting.parser(__doc__)
+    parsing.add(parser, positive, max_epochs=9, factor=3, resolution=128, train=500, test=100)
+    parsing.add(parser, positive, batch_size=20, width=32, modes=16, seeds=(5, "to compare by"))
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jit", action=argparse.BooleanOptionalAction, default=False)
     parser.add_argument("--data-dir", help="folder of the data; KERAS_XD_DATA_DIR by default")
     tuning.add_arguments(parser)
     options = parser.parse_args(arguments)
@@ -162,14 +149,7 @@ def parse(arguments):
 
 
 def comparison(best, runs, oracle, options):
-    """Return the parts of the page that compare the networks, and the best trials.
-
-    Args:
-        best: dictionary from names to the values of the best trials.
-        runs: dictionary from names to the figures of their trainings from scratch.
-        oracle: the oracle of the searches.
-        options: the arguments of the example.
-    """
+    """Return the parts of the page that compare the networks, and the best trials."""
     rows = [
         [name, f"{best[name]['rate']:.2g}"]
         + [spread([run[error] for run in of_seeds], 4) for error in ("score", "test_error")]
@@ -229,7 +209,7 @@ def main(arguments=None):
     )
     title = "Burgers' equation: a search whose settings are tuned"
     parts = comparison(best, runs, oracle, options)
-    tuning.write(NAME, title, parts, settings, oracle, options.output, None, chosen, runs)
+    tuning.write(NAME, title, parts, settings, oracle, options.output, chosen, runs)
     print(parts[0])
     return tuners["search"]
 

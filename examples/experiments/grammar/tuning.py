@@ -7,6 +7,7 @@ import statistics
 
 import keras
 import numpy as np
+import parsing
 import reporting
 from parsing import positive
 
@@ -21,7 +22,6 @@ def add_arguments(parser):
     reporting.add_arguments(parser, resume=True)
     parser.add_argument("--finalists", type=positive, default=3, help="trials trained again")
     parser.add_argument("--searches", default="searches", help="folder of the trials")
-    parser.add_argument("--note", help="sentence for the results page")
 
 
 def check(parser, options, name):
@@ -33,7 +33,7 @@ def check(parser, options, name):
 
 def settings(name, arguments, options, **more):
     """Return the settings for the page: the command, without paths, and what `more` says."""
-    left_out = (options.output, options.searches, getattr(options, "data_dir", None), options.note)
+    left_out = (options.output, options.searches, getattr(options, "data_dir", None))
     left_out = [str(path) for path in left_out if path]
     words = ["…" if word in left_out else word for word in arguments if word != "--resume"]
     return {
@@ -41,25 +41,14 @@ def settings(name, arguments, options, **more):
         **more,
         "versions": reporting.versions(PACKAGES),
         "cores": reporting.threads(),
-        "note": options.note or "none",
     }
 
 
-def add_search_arguments(parser, trials, **defaults):
-    """Add the arguments of a search of terms by short trainings.
-
-    Args:
-        parser: an `argparse.ArgumentParser`.
-        trials: number of trials by default.
-        **defaults: those of `epochs`, `seeds`, `batch_size` and `filters`.
-    """
-    parser.add_argument("--trials", type=positive, default=trials, help="of each search")
-    parser.add_argument("--initial-trials", type=positive, default=10)
-    for name, value in defaults.items():
-        parser.add_argument("--" + name.replace("_", "-"), type=positive, default=value)
-    parser.add_argument(
-        "--strategy", choices=["bayesian", "evolution", "random"], default="bayesian"
-    )
+def add_search_arguments(parser, **defaults):
+    """Add the arguments of a search of terms by short trainings."""
+    strategies = ["bayesian", "evolution", "random"]
+    parsing.add(parser, positive, initial_trials=10, **defaults)
+    parser.add_argument("--strategy", choices=strategies, default=strategies[0])
     parser.add_argument("--seed", type=int, default=0)
     add_arguments(parser)
 
@@ -75,19 +64,7 @@ class Tuner(GrammarTuner):
 
 
 def searched(name, grammars, objective, network, rates, data, options, seed_of_trial, **settings):
-    """Run a search of a term and a learning rate; return the tuner.
-
-    Args:
-        name: of the example, that of the folder of the trials.
-        grammars: dictionary of the grammar.
-        objective: the `keras_tuner.Objective`.
-        network: function `(term, filters, rate=rate)` that returns a compiled network.
-        rates: the smallest and the largest learning rate.
-        data: the pairs to train on and to score by, then any others.
-        options: the arguments of the example.
-        seed_of_trial: function from the number of a trial to its seed.
-        **settings: more of the oracle's.
-    """
+    """Run a search of a term and a learning rate; return the tuner."""
     oracle = GrammarOracle(
         grammars,
         objective,
@@ -126,13 +103,6 @@ def best_again(tuner, count, seeds, train):
 
     A score is that of one training, and the best of many is luck in part: the best trials are
     compared again by their means over seeds, on the samples that scored them.
-
-    Args:
-        tuner: its search has ended.
-        count: number of trials, at most.
-        seeds: number of trainings of each.
-        train: function `(values, seed)` of the hyperparameters of a trial that trains from scratch;
-            it returns a dictionary of figures, `score` among them.
     """
     sign = 1 if tuner.oracle.objective.direction == "min" else -1
     candidates = []
@@ -145,11 +115,7 @@ def best_again(tuner, count, seeds, train):
 
 
 def columns(runs):
-    """Return the figures of trainings, `{name: {figure: [one of each seed]}}`.
-
-    Args:
-        runs: dictionary from names to lists with a dictionary of figures for each seed.
-    """
+    """Return the figures of trainings, `{name: {figure: [one of each seed]}}`."""
     return {
         name: {figure: [run[figure] for run in of_seeds] for figure in of_seeds[0]}
         for name, of_seeds in runs.items()
@@ -157,13 +123,7 @@ def columns(runs):
 
 
 def differences(network, figures, images):
-    """Say by how many test images a network is better than all others, seed by seed.
-
-    Args:
-        network: its name.
-        figures: what `columns` returned, with `test_accuracy`.
-        images: number of test images.
-    """
+    """Say by how many test images a network is better than all others, seed by seed."""
     accuracies, texts = figures[network]["test_accuracy"], []
     for name, column in figures.items():
         if name != network:
@@ -184,20 +144,8 @@ def table(head, rows):
     return "\n".join(reporting.table(head, rows)[:-1])
 
 
-def write(name, title, parts, settings, oracle, output, pictures=None, chosen=None, runs=None):
-    """Write the trials, the page and its pictures.
-
-    Args:
-        name: of the example, and of the files.
-        title: of the page.
-        parts: paragraphs and tables.
-        settings: what `settings` returned.
-        oracle: the oracle whose trials are reported.
-        output: folder of the results.
-        pictures: as in `page`.
-        chosen: values of the trial that is drawn, by default those of the best score.
-        runs: figures of the trainings after the search, to be stored.
-    """
+def write(name, title, parts, settings, oracle, output, chosen, runs):
+    """Write the trials, the page and its picture."""
     output.mkdir(parents=True, exist_ok=True)
     trials = [
         {"values": oracle.trials[trial].hyperparameters.values, "score": None if s != s else s}
@@ -207,36 +155,28 @@ def write(name, title, parts, settings, oracle, output, pictures=None, chosen=No
     found = {"title": title, "parts": parts, "settings": settings, "objective": objective}
     found |= {"trials": trials, "chosen": chosen, "runs": runs}
     (output / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    (output / f"{name}.md").write_text(page(name, pictures or {}, found), encoding="utf-8")
-    draw(name, pictures or {}, found, output)
+    (output / f"{name}.md").write_text(page(name, found), encoding="utf-8")
+    draw(name, found, output)
 
 
-def page(name, pictures, found):
-    """Return the page of stored trials.
-
-    Args:
-        name: of the example.
-        pictures: dictionary from endings of file names to functions; each draws a figure of the
-            values of the chosen trial.
-        found: what `write` stored.
-    """
+def page(name, found):
+    """Return the page of stored trials."""
     failed = sum(trial["score"] is None for trial in found["trials"])
-    names = [f"{name}{ending}" for ending in ("", *pictures)]
     lines = [
         f"# {found['title']}",
         f"`{found['settings']['command']}` wrote this page.",
         *found["parts"],
         f"{len(found['trials'])} trials, of which {failed} failed.",
-        "\n".join(f"![{picture}]({picture}.svg)" for picture in names),
+        f"![{name}]({name}.svg)",
         "\n".join(f"- {key.replace('_', ' ')}: {v}" for key, v in found["settings"].items()),
     ]
     return "\n\n".join(lines) + "\n"
 
 
-def draw(name, pictures, found, output):
-    """Draw the best score so far, and what the example draws of the trial that it chose."""
-    objective, trials = found["objective"], found["trials"]
-    values = np.array([trial["score"] for trial in trials], float)
+def draw(name, found, output):
+    """Draw the best score so far."""
+    objective = found["objective"]
+    values = np.array([trial["score"] for trial in found["trials"]], float)
     label = f"best {objective['name'].replace('_', ' ')} so far"
     curve = visualization.plot_optimization_history(
         {"search": values}, objective["direction"], label
@@ -244,8 +184,3 @@ def draw(name, pictures, found, output):
     if np.nanmin(values, initial=0.0) >= 0.0:
         curve.axes[0].set_ylim(bottom=0.0)
     visualization.style.save(curve, output / f"{name}.svg")
-    if pictures:
-        best = np.nanargmin if objective["direction"] == "min" else np.nanargmax
-        chosen = found.get("chosen") or trials[int(best(values))]["values"]
-        for ending, function in pictures.items():
-            visualization.style.save(function(chosen), output / f"{name}{ending}.svg")

@@ -17,11 +17,9 @@ Experiments, each with results of its own in examples/results/chrysalis_<experim
 Every training of every method has the same number of epochs. Fixed operations are trained once. A
 search is evaluated with its own weights (supernet), and by `evaluate_search` with the
 architecture frozen and the weights trained from scratch (offline), also on the other classes
-(transfer). Finished runs are kept and not repeated, by several processes with different
-kinds, methods or seeds neither; with `--keep` so are finished parts of a run.
+(transfer). Finished runs are kept and not repeated; with `--keep` so are finished parts of a run.
 """
 
-import argparse
 import dataclasses
 import functools
 import itertools
@@ -44,25 +42,14 @@ from parsing import positive
 
 import keras_xd
 from experiments.k import chrysalis_models, chrysalis_report
-from experiments.k.chrysalis_training import fit
-from experiments.xd import cifar10
+from experiments.k.chrysalis_models import fit
 
 VISION = [f"{s}_{b}" for s in chrysalis_models.SEARCHES for b in ("warm", "scratch")]
 
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """What differs between the experiments.
-
-    Attributes:
-        backbone: network, as of `chrysalis_models.network`.
-        recipe: how it is trained, as of `chrysalis_training.fit`.
-        kinds: kinds of data.
-        methods: as of `chrysalis_models.parts`.
-        epochs, batch_size: by default.
-        transfer: whether operations are searched on five classes and trained from scratch on the
-            others.
-    """
+    """What differs between the experiments."""
 
     backbone: str
     recipe: str
@@ -75,52 +62,24 @@ class Experiment:
 
 IMAGES = ("plain", "permuted")
 WIDE = ("convolution", "random", *VISION)
+CLASSIC = (*chrysalis_models.FIXED, *VISION)
+TEXT = ("convolution", "linear", "random", "sgd_warm", "sgd_scratch")
+SPHERE = ("convolution", "random", "sgd_warm", "sgd_first_warm", "sgd_scratch")
+DEPTH = ("convolution", *(f"depth_{depth}" for depth in range(1, 10)))
 EXPERIMENTS = {
-    "lenet": Experiment("lenet", "sgd", IMAGES, (*chrysalis_models.FIXED, *VISION), 8, 128),
-    "transfer": Experiment(
-        "lenet", "sgd", IMAGES, (*chrysalis_models.FIXED, *VISION), 8, 128, True
-    ),
+    "lenet": Experiment("lenet", "sgd", IMAGES, CLASSIC, 8, 128),
+    "transfer": Experiment("lenet", "sgd", IMAGES, CLASSIC, 8, 128, True),
     "wide": Experiment("wide", "sgd", IMAGES, WIDE, 4, 128),
     "wide_transfer": Experiment("wide", "sgd", IMAGES, WIDE, 4, 128, True),
-    "text": Experiment(
-        "text",
-        "adadelta",
-        tuple(text.FILES),
-        ("convolution", "linear", "random", "sgd_warm", "sgd_scratch"),
-        10,
-        50,
-    ),
-    "spherical": Experiment(
-        "spherical",
-        "adam",
-        ("spherical", "rotated"),
-        ("convolution", "random", "sgd_warm", "sgd_first_warm", "sgd_scratch"),
-        4,
-        32,
-    ),
-    "depth": Experiment(
-        "lenet",
-        "sgd",
-        IMAGES[:1],
-        ("convolution", *(f"depth_{depth}" for depth in range(1, 10))),
-        4,
-        128,
-    ),
+    "text": Experiment("text", "adadelta", tuple(text.FILES), TEXT, 10, 50),
+    "spherical": Experiment("spherical", "adam", ("spherical", "rotated"), SPHERE, 4, 32),
+    "depth": Experiment("lenet", "sgd", IMAGES[:1], DEPTH, 4, 128),
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """Samples of one kind.
-
-    Attributes:
-        train, evaluation: pairs of inputs and classes.
-        classes: number of classes.
-        batches: function of inputs, classes and a seed that returns batches to train on.
-        scaled: function of inputs that returns them as the network reads them.
-        validation: a pair for early stopping, or `None`.
-        vocabulary: number of words.
-    """
+    """Samples of one kind."""
 
     train: tuple
     evaluation: tuple
@@ -145,30 +104,29 @@ def gray(inputs):
 
 
 def load(experiment, kind, seed, options):
-    """Return `Data` of a kind, and those of the classes to transfer to, or `None`.
-
-    Raises:
-        ValueError: if the data are not where they should be, or lack the classes to transfer to.
-    """
+    """Return `Data` of a kind, and those of the classes to transfer to, or `None`."""
     if experiment == "text":
         found = text.load(kind, options.data_dir, seed, options.subset)
         return Data(
             found.train,
-            getattr(found, options.evaluate_on),
+            found.test,
             found.classes,
-            functools.partial(_batches, options.batch_size),
+            functools.partial(Batches, batch_size=options.batch_size),
             np.asarray,
             found.validation,
             len(found.words),
         ), None
+    folder = options.data_dir or os.environ.get("TFDS_DATA_DIR")
     if experiment == "spherical":
-        train, evaluation = _digits(kind == "rotated", *_place(options))
-        batches = functools.partial(_gray_batches, options.batch_size)
+        train, evaluation = _digits(kind == "rotated", folder, options.subset)
+        batches = functools.partial(GrayBatches, batch_size=options.batch_size)
         return Data(train, evaluation, 10, batches, gray), None
-    pair = _images(*_place(options))
+    pair = _images(folder, options.subset)
     if kind == "permuted":
         pair = [(permutation.permute(inputs, seed), labels) for inputs, labels in pair]
-    batches = functools.partial(_image_batches, options.batch_size, kind == "plain")
+    batches = functools.partial(
+        ImageBatches, batch_size=options.batch_size, augment=kind == "plain"
+    )
     if not EXPERIMENTS[experiment].transfer:
         return Data(*pair, 10, batches, normalize), None
     halves = [[_of_classes(*part, first) for part in pair] for first in (0, 5)]
@@ -180,46 +138,27 @@ def load(experiment, kind, seed, options):
     return tuple(Data(*half, 5, batches, normalize) for half in halves)
 
 
-def _batches(size, inputs, labels, seed):
-    return Batches(inputs, labels, batch_size=size, seed=seed)
-
-
-def _gray_batches(size, inputs, labels, seed):
-    return GrayBatches(inputs, labels, batch_size=size, seed=seed)
-
-
-def _image_batches(size, augment, inputs, labels, seed):
-    return ImageBatches(inputs, labels, size, seed, augment)
-
-
 def _of_classes(inputs, labels, first):
     """Return the samples of five classes, numbered from 0."""
     chosen = (labels >= first) & (labels < first + 5)
     return inputs[chosen], labels[chosen] - first
 
 
-def _place(options):
-    folder = options.data_dir or os.environ.get("TFDS_DATA_DIR")
-    return folder, options.subset, options.evaluate_on
-
-
 @functools.lru_cache(1)
-def _images(folder, subset, evaluate_on):
+def _images(folder, subset):
     parts = images.load("cifar10", folder, subset)
     parts = [(np.round(inputs * 255).astype("uint8"), labels) for inputs, labels in parts]
-    return _pair(parts, subset, evaluate_on)
+    return _pair(parts, subset)
 
 
 @functools.lru_cache(1)
-def _digits(rotated, folder, subset, evaluate_on):
-    return _pair(spherical.load(rotated, folder, subset), subset, evaluate_on)
+def _digits(rotated, folder, subset):
+    return _pair(spherical.load(rotated, folder, subset), subset)
 
 
-def _pair(parts, subset, evaluate_on):
+def _pair(parts, subset):
     """Return the samples to train and to evaluate on."""
     train, validation, test = parts
-    if evaluate_on == "validation":
-        return train, validation
     joined = (np.concatenate(pair)[:subset] for pair in zip(train, validation, strict=True))
     return tuple(joined), test
 
@@ -237,7 +176,6 @@ def run(method, kind, seed, options):
     search = chrysalis_models.parts(method)[0]
     data, other = load(options.experiment, kind, seed, options)
     settings = {"recipe": experiment.recipe, "epochs": options.epochs, "seed": seed}
-    moved = {}
 
     def task(own):
         return keras_xd.evaluation.Task(
@@ -247,7 +185,7 @@ def run(method, kind, seed, options):
         )
 
     def searched(model):
-        moved.update(cifar10.distances(fit(model, data, search=search, **settings)))
+        fit(model, data, search=search, **settings)
 
     tasks = {"offline": task(data)} | ({} if other is None else {"transfer": task(other)})
     if search is None:
@@ -282,7 +220,6 @@ def run(method, kind, seed, options):
         "parameters": reporting.count(model.trainable_variables),
         "architecture_parameters": reporting.count(architecture),
         "samples": [len(data.train[0]), len(data.evaluation[0])],
-        "distances": moved,
     }
 
 
@@ -299,31 +236,24 @@ def trained(task, method, seed):
 
 def describe(options):
     """Return what all runs of a results file have in common."""
-    names = ("experiment", "epochs", "batch_size", "subset", "evaluate_on")
+    names = ("experiment", "epochs", "batch_size", "subset")
     return {name: getattr(options, name) for name in names}
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = reporting.parser(__doc__)
     parser.add_argument("--experiment", choices=EXPERIMENTS, required=True)
     parser.add_argument("--methods", nargs="+", help="by default all of the experiment")
     parser.add_argument("--kinds", nargs="+", help="of data; by default all of the experiment")
     parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0])
-    parser.add_argument("--epochs", type=positive, help="of every training")
-    parser.add_argument("--batch-size", type=positive)
-    parser.add_argument("--subset", type=positive, help="use at most so many samples of each part")
-    parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")
-    parser.add_argument(
-        "--data-dir",
-        help="folder of tensorflow-datasets or of the sentences; by default the one that "
-        "TFDS_DATA_DIR (or a download) or KERAS_XD_DATA_DIR names",
-    )
+    parsing.add(parser, positive, epochs=None, batch_size=None, subset=None)
+    parser.add_argument("--data-dir", help="else TFDS_DATA_DIR, of text KERAS_XD_DATA_DIR")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for finished parts of runs")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
     experiment = EXPERIMENTS[options.experiment]
     shown = ("experiment", "methods", "kinds", "seeds", "epochs", "batch_size", "subset")
-    command = reporting.command("k/chrysalis.py", parser, options, (*shown, "evaluate_on"))
+    command = reporting.command("k/chrysalis.py", parser, options, shown)
     for name in ("methods", "kinds"):
         allowed, given = getattr(experiment, name), getattr(options, name)
         setattr(options, name, list(dict.fromkeys(given or allowed)))
@@ -335,29 +265,27 @@ def parse(arguments):
         parser.error("--epochs must be a multiple of 4 for the 4 periods of SGDR")
     try:
         load(options.experiment, options.kinds[0], options.seeds[0], options)
-        results = reporting.Results(
-            f"chrysalis_{options.experiment}",
-            chrysalis_report.page,
-            options.output,
-            describe(options),
-            command,
-            options.overwrite,
-        )
     except ValueError as error:
         parser.error(str(error))
-    return options, results
+    name, settings = f"chrysalis_{options.experiment}", describe(options)
+    return options, reporting.open_results(
+        parser, options, name, chrysalis_report.page, settings, command
+    )
 
 
 def main(arguments=None):
     options, results = parse(arguments)
-    for seed, kind, method in itertools.product(options.seeds, options.kinds, options.methods):
-        key = (method, kind, seed)
-        record = results.obtain(key, run, *key, options)
-        found = ", ".join(f"{name} {100 * v:.2f} %" for name, v in record["accuracy"].items())
-        seconds = sum(record["seconds"].values())
-        print(f"{kind}, seed {seed}, {method}: {found}, in {seconds:.0f} s", flush=True)
-    print(f"\n{results.paths['md'].read_text()}")
-    return results
+
+    def measured(*key):
+        return run(*key, options)
+
+    def line(record):
+        found = [f"{name} {100 * v:.2f} %" for name, v in record["accuracy"].items()]
+        return f"{record['kind']}, seed {record['seed']}, {record['method']}: {', '.join(found)}"
+
+    every = itertools.product(options.seeds, options.kinds, options.methods)
+    keys = [(method, kind, seed) for seed, kind, method in every]
+    return reporting.run_all(results, keys, measured, line)
 
 
 if __name__ == "__main__":

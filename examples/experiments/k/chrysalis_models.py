@@ -3,8 +3,85 @@
 import functools
 
 import keras
+import numpy as np
 
 import keras_xd
+from experiments.xd.cifar10 import MOMENTUM, WEIGHT_DECAY, schedule
+
+RATES = {"sgd": 1e-2, "adam": 5e-4, "adadelta": 1.0}
+DARTS_RATE, PERIODS, PATIENCE = 1e-3, 4, 3
+MODES = {"sgd": "joint", "sgdr": "joint", "darts1": "first_order", "darts2": "second_order"}
+
+
+def fit(model, data, recipe, epochs, seed, search=None, xla=False):
+    """Compile and fit a model; return it, or the `SearchModel` of it."""
+    train, others = [data.train], {}
+    if search in ("darts1", "darts2"):
+        train = halves(*data.train, seed)
+    batches = [data.batches(*part, seed=seed) for part in train]
+    if len(batches) > 1:
+        others["architecture_validation_data"] = batches[1]
+    steps = epochs * len(batches[0])
+    arguments = {
+        "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        "metrics": ["accuracy"],
+        "jit_compile": xla,
+    }
+    callbacks = [keras_xd.callbacks.TerminateOnNonFinite()]
+    rate = schedule(RATES["sgd"], steps) if recipe == "sgd" else RATES[recipe]
+    if search is not None:
+        model = keras_xd.SearchModel(model)
+        arguments["mode"] = MODES[search]
+        if search == "sgdr":
+            rate = RATES["sgd"]
+            callbacks.append(
+                keras_xd.callbacks.WarmRestarts(
+                    epochs // PERIODS,
+                    learning_rate=rate,
+                    architecture_learning_rate=rate,
+                    annealing=falling,
+                    seed=seed,
+                )
+            )
+        if search.startswith("darts"):
+            arguments["architecture_optimizer"] = keras.optimizers.Adam(DARTS_RATE)
+        else:
+            arguments["architecture_optimizer"] = optimizer(recipe, rate, decay=False)
+    if recipe == "adadelta":
+        callbacks.append(
+            keras.callbacks.EarlyStopping(
+                "val_accuracy", mode="max", patience=PATIENCE, restore_best_weights=True
+            )
+        )
+        inputs, labels = data.validation
+        others |= {"validation_data": (data.scaled(inputs), labels), "validation_batch_size": 250}
+    model.compile(optimizer(recipe, rate), **arguments)
+    model.fit(batches[0], epochs=epochs, callbacks=callbacks, verbose=0, **others)
+    return model
+
+
+def optimizer(recipe, rate, decay=True):
+    """Return an optimizer of weights, or without decay one of an architecture."""
+    if recipe == "adam":
+        return keras.optimizers.Adam(rate)
+    if recipe == "adadelta":
+        return keras.optimizers.Adadelta(rate, rho=0.95, epsilon=1e-6)
+    # Keras' weight decay passes by the momentum, which multiplies by 1 / (1 - momentum).
+    decay = WEIGHT_DECAY / (1 - MOMENTUM) if decay else None
+    return keras.optimizers.SGD(rate, momentum=MOMENTUM, weight_decay=decay)
+
+
+def falling(progress):
+    """Return the factor of the rate in a period of SGDR: that of `cifar10.schedule`."""
+    return 1.0 if progress < 0.5 else 0.5 if progress < 0.75 else 0.1
+
+
+def halves(inputs, labels, seed):
+    """Return two halves of the samples, drawn by the seed; one that is left over is left out."""
+    order = np.random.default_rng(seed).permutation(len(inputs))
+    half = len(inputs) // 2
+    return [(inputs[chosen], labels[chosen]) for chosen in (order[:half], order[half : 2 * half])]
+
 
 STARTS = {"warm": "convolution", "scratch": "random_unitary"}
 DEPTHS = {"warm": 1, "scratch": 9}
@@ -29,12 +106,7 @@ FIXED = {
 
 
 def parts(method):
-    """Return search, start and depth of a method; the search is `None` for fixed operations.
-
-    Args:
-        method: one of `FIXED`, or a search, `_` and a start, such as `"sgd_first_warm"`, or
-            `"depth_3"` for `"sgd_scratch"` at another depth.
-    """
+    """Return search, start and depth of a method; the search is `None` for fixed operations."""
     if method in FIXED:
         return None, "scratch" if method == "random" else None, None
     search, start = method.split("_", 1)
@@ -51,13 +123,7 @@ def title(method):
 
 
 def network(backbone, method, data):
-    """Return the model of a method for a data set; that of a search is its search space.
-
-    Args:
-        backbone: `"lenet"`, `"wide"`, `"text"` or `"spherical"`.
-        method: as of `parts`.
-        data: what has `train`, `classes` and, for text, `vocabulary`.
-    """
+    """Return the model of a method for a data set; that of a search is its search space."""
     shape = data.train[0].shape[1:]
     if method in ("linear", "k_layer"):
         layer = keras.layers.Dense if method == "linear" else keras_xd.layers.KDense
@@ -76,12 +142,6 @@ def k_operations(model, start, depth=None):
     """Return a network with K-operations in place of its convolutions.
 
     In the wide LeNet the second and the third are one operation.
-
-    Args:
-        model: the network.
-        start: `"warm"`: operations begin as the convolutions, at depth 1. `"scratch"`: as random
-            unitary ones, at depth 9. `"first_warm"`: `conv1` warm, the others from scratch.
-        depth: another depth.
     """
     names = [layer.name for layer in model.layers if layer.name.startswith("conv")]
     groups = [(names, start)]

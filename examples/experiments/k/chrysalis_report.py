@@ -1,4 +1,4 @@
-"""The pages of `chrysalis.py`, and their pictures."""
+"""The pages of `chrysalis.py`."""
 
 import statistics
 
@@ -90,7 +90,7 @@ def page(settings, runs, written):
         "",
         f"Written by `{written['command']}`; {written['versions']}; threads: {written['threads']}.",
         "",
-        f"Accuracy in percent on {settings['evaluate_on']} samples, "
+        f"Accuracy in percent on test samples, "
         f"{reporting.over(seeds)}. Every training of every method has "
         f"{settings['epochs']} epochs in batches of {settings['batch_size']}: that of fixed "
         "operations (under offline), a search (supernet), and the training of its frozen "
@@ -102,7 +102,7 @@ def page(settings, runs, written):
     ]
     for kind in unique(runs, "kind"):
         lines += _table(select(runs, kind=kind), kind, seeds)
-    lines += [*_differences(runs), *_distances(runs)]
+    lines += _differences(runs)
     lines += ["## Settings", "", *(f"- {line}" for line in TEXTS[experiment]), ""]
     return "\n".join(lines)
 
@@ -157,26 +157,3 @@ def _differences(runs):
                     points = spread([100 * gain for gain in gains], 1)
                     lines.append(f"- {kind}, {title(method)}, {protocol}: {points}")
     return ["## Points above the convolution, seed by seed", "", *lines, ""] if lines else []
-
-
-def _distances(runs):
-    """Return a table of how far the operations moved."""
-    runs = [run for run in runs if run["distances"]]
-    if not runs:
-        return []
-    kinds, rows = unique(runs, "kind"), []
-    for method in unique(runs, "method"):
-        cells = [title(method)]
-        for kind in kinds:
-            own = select(runs, method=method, kind=kind)
-            layers = [layer for run in own for layer in run["distances"].values()]
-            cells.append(" / ".join(reporting.means(layers, 3)) if layers else "–")
-        rows.append(cells)
-    return [
-        "## How far the operations moved",
-        "",
-        "Relative Euclidean distance of the matrices K₁ / M / K₂ from their start, mean over the "
-        "layers and the seeds.",
-        "",
-        *reporting.table(["method", *kinds], rows),
-    ]

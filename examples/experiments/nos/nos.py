@@ -1,36 +1,21 @@
 """Search heterogeneous cells on CIFAR-10, and train what is found: Neural Operator Search.
 
     python examples/experiments/nos/nos.py search --keep kept
-    python examples/experiments/nos/nos.py search --methods nos random --seeds 0 1 --epochs 5
+    python examples/experiments/nos/nos.py guidance
     python examples/experiments/nos/nos.py calibration --seeds 0 1 2
 
-`search`: cells are searched in a small network, with DARTS, and a network of the cells derived is
-trained from scratch on all training images. Methods:
+`search`: cells are searched in a small network, as in DARTS, with all operations (`nos`) or those
+of DARTS (`features`), without or with guidance by the attention of a PyramidNet (`…_guided`), and
+trained from scratch; so are `random` cells and a plain ResNet-20 (`resnet`).
 
-- `nos_guided`: all operations, guided by the attention of a PyramidNet trained before;
-- `nos`: the same without guidance;
-- `features_guided`, `features`: the seven operations of DARTS alone;
-- `random`: cells drawn at random, the control;
-- `resnet`: no cells but a plain ResNet-20 of `--resnet-width`, for the scale.
+`guidance`: the searches alone, without guidance and with attention transfer of three weights. The
+accuracy is that of the search network itself.
 
-Every network is trained for as many epochs by the same recipe.
+`calibration`: ResNet-20 without and with a self-calibration behind each of its stages, whose gate
+is a number that starts at zero, the hyperbolic tangent of one (`…_tanh`) or missing (`…_paper`).
 
-`guidance`: the searches alone, of all operations, without guidance (`unguided`) and with attention
-transfer of three weights (`weight_100`, `weight_1000`, `weight_10000`), to choose
-`--guidance-weight`. The accuracy is that of the search network itself.
-
-`calibration`: ResNet-20 with a self-calibration behind each of its three stages, and without:
-
-- `none`: the plain network;
-- `dynamic_3`, `dynamic_5`, `spatial_attention`, `channel_attention`: the operation of that name,
-  with a gate that starts at zero;
-- the same with `_tanh`: the gate is the hyperbolic tangent of a number that starts at zero;
-- the same with `_paper`: without a gate, as in the paper.
-
-Each finished run is kept in examples/results/nos_<experiment>.json at once, and not repeated when
-the script is started again with the same settings; several processes with different methods or
-seeds may share the work. `--keep` keeps teachers and searches of unfinished runs too. A page,
-curves and pictures of the cells are written beside.
+Finished runs are kept in the results and not repeated; several processes may share the work.
+`--keep` keeps teachers and searches of unfinished runs too.
 """
 
 import argparse
@@ -50,7 +35,6 @@ from parsing import positive
 
 from experiments.nos import nos_report, nos_training
 from experiments.xd import cifar10
-from keras_xd.layers.cells import relaxation
 from keras_xd.layers.cells.genotypes import Genotype
 
 METHODS = {
@@ -58,49 +42,28 @@ METHODS = {
     "guidance": tuple(nos_training.GUIDANCES),
     "calibration": nos_training.CALIBRATIONS,
 }
-# What the runs of an experiment have in common, with defaults: numbers and other options.
-COMMON = ("pool", "border", "evaluate_on")
-SEARCH_NUMBERS = {
-    "search_epochs": 10,
-    "search_cells": 5,
-    "search_channels": 8,
-    "partial_channels": 1,
-}
-SEARCH_OPTIONS = (
-    "relaxation",
-    "temperatures",
-    "architecture_rate",
-    "architecture_decay",
-    "warmup_epochs",
-    "search_rate",
-    "search_batch_size",
-    "search_images",
-    "order",
+# What the runs of an experiment have in common.
+COMMON = ("batch_size", "pool", "border")
+SEARCH = (
+    *("search_epochs", "search_cells", "search_channels", "architecture_rate"),
+    *("architecture_decay", "warmup_epochs", "search_rate", "search_batch_size", "search_images"),
 )
-GUIDANCE_NUMBERS = {"teacher_epochs": 10, "teacher_depth": 20}
-GUIDANCE_OPTIONS = ("teacher_alpha", "guidance_weight", "guidance_form")
-TRAINING_NUMBERS = {"epochs": 20, "cells": 8, "channels": 16, "resnet_width": 12}
-TRAINING_OPTIONS = (
-    "training_rate",
-    "training_decay",
-    "training_warmup_epochs",
-    "nesterov",
-    "cutout",
-    "drop_path",
+TEACHER = ("teacher_epochs", "teacher_depth", "teacher_alpha")
+TRAINING = (
+    *("epochs", "cells", "channels", "resnet_width", "training_rate", "training_decay"),
+    *("training_warmup_epochs", "nesterov", "cutout", "drop_path"),
 )
-NUMBERS = {"batch_size": 64, **SEARCH_NUMBERS, **GUIDANCE_NUMBERS, **TRAINING_NUMBERS}
-_SEARCHES = (*SEARCH_NUMBERS, *SEARCH_OPTIONS, *GUIDANCE_NUMBERS, *GUIDANCE_OPTIONS)
 OPTIONS = {
-    "search": (*_SEARCHES, *TRAINING_NUMBERS, *TRAINING_OPTIONS),
-    "guidance": tuple(name for name in _SEARCHES if name != "guidance_weight"),
+    "search": (*SEARCH, *TEACHER, "guidance_weight", *TRAINING),
+    "guidance": (*SEARCH, *TEACHER),
     "calibration": ("epochs",),
 }
 
 
-def run(method, seed, train, evaluation, options):
+def run(method, kind, seed, train, evaluation, options):
     """Return what was measured of one method with one seed, and by which command."""
     keras.utils.set_random_seed(seed)
-    record = {"method": method, "kind": "cifar10", "seed": seed, "command": options.command}
+    record = {"method": method, "kind": kind, "seed": seed, "command": options.command}
     if options.experiment == "calibration":
         return record | nos_training.calibrate(method, train, evaluation, seed, options)
     train, evaluation = [(nos_training.pooled(x, options.pool), y) for x, y in (train, evaluation)]
@@ -123,9 +86,8 @@ def searched(method, seed, train, evaluation, options):
     guided = method.endswith("guided")
     weight = f"_{options.guidance_weight:g}" if guided else ""
     path = options.keep and options.keep / f"{method}{weight}_{seed}.json"
-    names = ["batch_size", *COMMON, *SEARCH_NUMBERS, *SEARCH_OPTIONS]
-    names += [*GUIDANCE_NUMBERS, *GUIDANCE_OPTIONS] if guided else []
-    settings = _described(names, options, train, evaluation)
+    names = [*SEARCH, *((*TEACHER, "guidance_weight") if guided else ())]
+    settings = described(names, options, train, evaluation)
     if path and path.exists():
         kept = json.loads(path.read_text())
         if kept["settings"] != settings:
@@ -144,71 +106,41 @@ def searched(method, seed, train, evaluation, options):
     found = {"genotype": genotype.to_dict(), **noted, **more}
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        record = {"settings": settings, "found": found}
-        path.write_text(json.dumps(record, indent=1))
+        path.write_text(json.dumps({"settings": settings, "found": found}, indent=1))
     return found
 
 
-def describe(options, train, evaluation):
-    """Return what all runs of a results file have in common."""
-    names = ["experiment", "batch_size", *COMMON, *OPTIONS[options.experiment]]
-    return _described(names, options, train, evaluation)
-
-
-def _described(names, options, train, evaluation):
+def described(names, options, train, evaluation):
+    """Return what all runs of a file have in common."""
     return {
-        **{name: getattr(options, name) for name in names},
+        **{name: getattr(options, name) for name in (*COMMON, *names)},
         "training_images": len(train[0]),
         "evaluation_images": len(evaluation[0]),
     }
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = reporting.parser(__doc__)
     parser.add_argument("experiment", choices=METHODS)
-    parser.add_argument("--methods", nargs="+", help="by default all of the experiment")
-    parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0])
-    for name, number in NUMBERS.items():
-        flag = "--" + name.replace("_", "-")
-        parser.add_argument(flag, type=positive, default=number)
-    parser.add_argument(
-        "--pool", type=positive, default=1, help="average images over so many pixels, squared"
-    )
-    parser.add_argument(
-        "--border", type=parsing.whole, default=4, help="of the pixels that crops move by"
-    )
-    parser.add_argument("--relaxation", choices=relaxation.RELAXATIONS, default="softmax")
-    parser.add_argument(
-        "--temperatures",
-        nargs=2,
-        type=parsing.rate,
-        default=[10.0, 0.1],
-        metavar=("START", "END"),
-        help="of the relaxations gumbel and single_path",
-    )
-    parser.add_argument("--architecture-rate", type=parsing.rate, default=6e-4)
-    parser.add_argument("--architecture-decay", type=parsing.fraction, default=1e-3)
-    parser.add_argument("--warmup-epochs", type=parsing.whole, default=0)
-    parser.add_argument("--search-rate", type=parsing.rate, default=0.025)
-    parser.add_argument("--search-batch-size", type=positive, help="by default --batch-size")
-    parser.add_argument("--search-images", type=positive, help="search with so many images only")
-    parser.add_argument("--training-rate", type=parsing.rate, default=0.025)
-    parser.add_argument("--training-decay", type=parsing.fraction, default=3e-4)
-    parser.add_argument("--training-warmup-epochs", type=parsing.whole, default=0)
+    parsing.add_runs(parser, [0], (), sorted(set(itertools.chain(*METHODS.values()))))
+    parsing.add(parser, positive, batch_size=64, pool=(1, "average images over so many pixels"))
+    parsing.add(parser, positive, search_epochs=10, search_cells=5, search_channels=8)
+    parsing.add(parser, positive, search_batch_size=None, search_images=None, subset=None)
+    parsing.add(parser, positive, teacher_epochs=10, teacher_depth=20)
+    parsing.add(parser, positive, epochs=20, cells=8, channels=16, resnet_width=12)
+    parsing.add(parser, parsing.whole, border=(4, "pixels that crops move by"), warmup_epochs=0)
+    parsing.add(parser, parsing.whole, training_warmup_epochs=0, cutout=(16, "0: without"))
+    parsing.add(parser, parsing.rate, architecture_rate=6e-4, search_rate=0.025)
+    parsing.add(parser, parsing.rate, training_rate=0.025)
+    parsing.add(parser, parsing.rate, teacher_alpha=84.0, guidance_weight=1000.0)
+    parsing.add(parser, parsing.fraction, architecture_decay=1e-3, training_decay=3e-4)
+    parsing.add(parser, parsing.fraction, drop_path=0.2)
     parser.add_argument("--nesterov", action="store_true", help="in the training of what is found")
-    parser.add_argument("--cutout", type=parsing.whole, default=16, help="pixels, 0: without")
-    parser.add_argument("--drop-path", type=parsing.fraction, default=0.2)
-    parser.add_argument("--teacher-alpha", type=parsing.rate, default=84.0)
-    parser.add_argument("--order", choices=["first_order", "second_order"], default="first_order")
-    parser.add_argument("--guidance-weight", type=parsing.rate, default=1000.0)
-    parser.add_argument("--guidance-form", choices=["stable", "literal"], default="stable")
-    parser.add_argument("--subset", type=positive, help="use at most so many images of each split")
-    parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")
     parsing.add_data_folder(parser)
     parser.add_argument("--keep", type=pathlib.Path, help="folder for teachers and searches")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
-    shown = ["methods", "seeds", "subset", "batch_size", *COMMON, *OPTIONS[options.experiment]]
+    shown = ["methods", "seeds", "subset", *COMMON, *OPTIONS[options.experiment]]
     positional = [options.experiment]
     options.command = reporting.command("nos/nos.py", parser, options, shown, positional)
     allowed = METHODS[options.experiment]
@@ -221,34 +153,33 @@ def parse(arguments):
         parser.error("--cells and --search-cells must be at least 3")
     try:
         train, evaluation = cifar10.load_data(options)
-        sizes = train[0].shape[1:3]
-        if any(size % options.pool for size in sizes):
-            raise ValueError(f"--pool must divide the sizes of the images, {sizes}")
-        results = reporting.Results(
-            f"nos_{options.experiment}",
-            nos_report.page,
-            options.output,
-            describe(options, train, evaluation),
-            options.command,
-            options.overwrite,
-        )
     except ValueError as error:
         parser.error(str(error))
+    if any(size % options.pool for size in train[0].shape[1:3]):
+        parser.error(f"--pool must divide the sizes of the images, {train[0].shape[1:3]}")
+    settings = described(OPTIONS[options.experiment], options, train, evaluation)
+    settings["experiment"] = options.experiment
+    name = f"nos_{options.experiment}"
+    results = reporting.open_results(
+        parser, options, name, nos_report.page, settings, options.command
+    )
     return options, train, evaluation, results
 
 
 def main(arguments=None):
     options, train, evaluation, results = parse(arguments)
-    for seed, method in itertools.product(options.seeds, options.methods):
-        key = (method, "cifar10", seed)
-        record = results.obtain(key, run, method, seed, train, evaluation, options)
+
+    def measured(method, kind, seed):
+        return run(method, kind, seed, train, evaluation, options)
+
+    def line(record):
         seconds = record.get("seconds", record.get("search_seconds"))
-        print(
-            f"seed {seed}, {method}: {100 * record['accuracy']:.2f} %, trained in {seconds:.0f} s",
-            flush=True,
-        )
-    print(f"\n{results.paths['md'].read_text()}")
-    return results
+        found = f"{100 * record['accuracy']:.2f} %, trained in {seconds:.0f} s"
+        return f"seed {record['seed']}, {record['method']}: {found}"
+
+    pairs = itertools.product(options.seeds, options.methods)
+    keys = [(method, "cifar10", seed) for seed, method in pairs]
+    return reporting.run_all(results, keys, measured, line)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The pages of `nos.py`, and their pictures: curves, and the cells found."""
+"""The pages of `nos.py`."""
 
 import statistics
 
@@ -6,10 +6,10 @@ import reporting
 from reporting import present, select, spread
 from scipy import stats
 
-from experiments.nos.nos_training import SMALLEST_AUXILIARY
+from experiments.nos.nos_training import CALIBRATED, SMALLEST_AUXILIARY
 from keras_xd.layers.cells.genotypes import Genotype
-from keras_xd.layers.cells.relaxation import WITH_TEMPERATURE
 
+FORMS = {"": "", "_tanh": ", tanh", "_paper": ", paper's form"}
 NAMES = {
     "nos_guided": "all operations, guided",
     "nos": "all operations",
@@ -18,22 +18,9 @@ NAMES = {
     "random": "random cells of all operations",
     "resnet": "plain ResNet-20",
     "unguided": "without guidance",
-    "weight_100": "attention transfer of weight 100",
-    "weight_1000": "attention transfer of weight 1000",
-    "weight_10000": "attention transfer of weight 10000",
+    **{f"weight_{n}": f"attention transfer of weight {n}" for n in (100, 1000, 10000)},
     "none": "ResNet-20",
-    "dynamic_3": "+ dynamic convolution 3 × 3",
-    "dynamic_3_tanh": "+ dynamic convolution 3 × 3, tanh",
-    "dynamic_3_paper": "+ dynamic convolution 3 × 3, paper's form",
-    "dynamic_5": "+ dynamic convolution 5 × 5",
-    "dynamic_5_tanh": "+ dynamic convolution 5 × 5, tanh",
-    "dynamic_5_paper": "+ dynamic convolution 5 × 5, paper's form",
-    "spatial_attention": "+ spatial attention",
-    "spatial_attention_tanh": "+ spatial attention, tanh",
-    "spatial_attention_paper": "+ spatial attention, paper's form",
-    "channel_attention": "+ channel attention",
-    "channel_attention_tanh": "+ channel attention, tanh",
-    "channel_attention_paper": "+ channel attention, paper's form",
+    **{f"{o}{f}": f"+ {CALIBRATED[o]}{FORMS[f]}" for o in CALIBRATED for f in FORMS},
 }
 TITLES = {
     "search": "Heterogeneous cells on CIFAR-10",
@@ -48,11 +35,7 @@ PAIRS = (
     ("nos", "features"),
     ("nos_guided", "features_guided"),
 )
-
-
-def ordered(runs):
-    """Return runs in the order of the table."""
-    return sorted(runs, key=lambda run: (list(NAMES).index(run["method"]), run["seed"]))
+ENTROPY = "Entropy of the shares of the operations on an edge at the end of the search, 1 for equal"
 
 
 def errors(runs, method):
@@ -62,126 +45,87 @@ def errors(runs, method):
 
 def page(settings, runs, written):
     """Return the page of results."""
-    runs = ordered(runs)
-    seeds = sorted({run["seed"] for run in runs})
-    tables = {"search": _searches, "guidance": _guidances, "calibration": _calibrations}
+    runs = sorted(runs, key=lambda run: (list(NAMES).index(run["method"]), run["seed"]))
+    seeds, experiment = sorted({run["seed"] for run in runs}), settings["experiment"]
     trained = "of the search network at the end of the search"
-    if settings["experiment"] != "guidance":
+    if experiment != "guidance":
         trained = (
             f"after {settings['epochs']} epochs on {settings['training_images']:,} training images"
         )
+    tables = {"search": _searches, "guidance": _guidances, "calibration": _calibrations}
     lines = [
-        f"# {TITLES[settings['experiment']]}",
+        f"# {TITLES[experiment]}",
         "",
         f"Written by {reporting.commands(runs)}; {written['versions']}.",
         "",
-        f"Error in percent on {settings['evaluation_images']:,} {settings['evaluate_on']} images "
-        f"{trained}, the same for all; {reporting.over(seeds)}. No model is chosen by its error on "
-        "these images.",
+        f"Error in percent on {settings['evaluation_images']:,} test images {trained}, the same "
+        f"for all; {reporting.over(seeds)}. No model is chosen by its error on these images.",
         "",
-        *tables[settings["experiment"]](runs, seeds),
+        *tables[experiment](runs, seeds),
         "## Settings",
         "",
         *(f"- {line}" for line in texts(settings)),
         "",
     ]
-    if settings["experiment"] == "search":
-        lines += _cells(runs)
-    return "\n".join(lines)
+    return "\n".join(lines + (_cells(runs) if experiment == "search" else []))
 
 
 def texts(settings):
     """Return what the settings are, as sentences."""
-    border = reporting.plural(settings.get("border", 4), "pixel")
     common = (
-        f"Batches of {settings['batch_size']}; images normalized, cropped at random places with a "
-        f"border of {border}, and flipped."
+        f"Each pixel is the mean of {settings['pool']} × {settings['pool']} of the image. Batches "
+        f"of {settings['batch_size']}; images normalized, cropped at random places with a border "
+        f"of {reporting.plural(settings['border'], 'pixel')}, and flipped."
     )
-    width, warmup = settings.get("pool", 1), settings.get("warmup_epochs", 0)
-    if width > 1:
-        common = f"Each pixel is the mean of {width} × {width} of the image. {common}"
     if settings["experiment"] == "calibration":
         return [
             common,
             "A calibration adds to the features what its operation makes of them, times a gate: "
             "one learned number for each stage that starts at zero, with tanh its hyperbolic "
-            "tangent, or 1 in the paper's form. "
-            "Networks of one seed start with the same convolutions.",
+            "tangent, or 1 in the paper's form. Networks of one seed start with the same "
+            "convolutions.",
             "SGD, rate 0.1 to 0 along a cosine, momentum 0.9, weight decay 1e-4, global norm of "
             "gradients cut at 5. The paper's network is ResNet-18, its table 1 has dilated dynamic "
             "convolutions too, which lowered the accuracy there.",
         ]
-    rates, weight = _rates(settings), "the table's weight"
-    if "guidance_weight" in settings:
-        weight = f"weight {settings['guidance_weight']:g}"
-    images = settings["training_images"]
-    images = min(images, settings.get("search_images") or images)
-    size = settings.get("search_batch_size") or settings["batch_size"]
-    return [
+    weight = f"weight {settings.get('guidance_weight', 0):g}"
+    if settings["experiment"] == "guidance":
+        weight = "the table's weight"
+    images = min(settings["training_images"], settings["search_images"] or 10**9)
+    lines = [
         common,
         f"Search: {settings['search_cells']} cells of {settings['search_channels']} channels, "
         f"{settings['search_epochs']} epochs over {images:,} training images, half of them for the "
-        f"weights and the other half for the architecture, in batches of {size}, "
-        f"{settings['order'].replace('_', ' ')}, {_relaxation(settings)}"
-        f"operations on 1 / {settings['partial_channels']} of the channels. "
-        f"Weights: SGD, rate {rates['search']:g} to 0 along a cosine, momentum 0.9, weight decay "
-        "3e-4, global norm of gradients cut at 5; "
-        f"architecture: Adam, rate {settings.get('architecture_rate', 6e-4):g}, beta_1 0.5, a "
-        f"decay of {settings.get('architecture_decay', 1e-3):g} in the gradient"
-        + (f", fixed for {reporting.plural(warmup, 'epoch')}." if warmup else "."),
+        "weights and the other half for the architecture, in batches of "
+        f"{settings['search_batch_size'] or settings['batch_size']}, first order. "
+        f"Weights: SGD, rate {settings['search_rate']:g} to 0 along a cosine, momentum 0.9, weight "
+        "decay 3e-4, global norm of gradients cut at 5; architecture: Adam, rate "
+        f"{settings['architecture_rate']:g}, beta_1 0.5, a decay of "
+        f"{settings['architecture_decay']:g} in the gradient, fixed for "
+        f"{reporting.plural(settings['warmup_epochs'], 'epoch')}.",
         f"Guidance: PyramidNet-{settings['teacher_depth']}, alpha {settings['teacher_alpha']:g}, "
         f"trained for {settings['teacher_epochs']} epochs on all training images; attention "
-        f"transfer of {weight}, {settings['guidance_form']} form, on both levels.",
-        *_of_training(settings),
+        f"transfer of {weight}, stable form, on both levels.",
     ]
+    return lines if settings["experiment"] == "guidance" else [*lines, *_of_training(settings)]
 
 
 def _of_training(settings):
     """Return what the settings of trainings from scratch are, as sentences."""
-    if settings["experiment"] != "search":
-        return []
+    parts = [
+        f"cutout of {settings['cutout']} pixels" if settings["cutout"] else "no cutout",
+        f"drop-path up to {settings['drop_path']:g}",
+    ]
+    if IMAGE_SIZE // settings["pool"] >= SMALLEST_AUXILIARY:
+        parts.append("an auxiliary output of weight 0.4")
     return [
         f"Training: {settings['cells']} cells of {settings['channels']} channels from scratch, the "
-        f"weights' optimizer of the search{_retraining(settings)}, {_regularization(settings)}.",
+        f"weights' optimizer of the search at a rate of {settings['training_rate']:g} that rises "
+        f"for {reporting.plural(settings['training_warmup_epochs'], 'epoch')}, with weight decay "
+        f"{settings['training_decay']:g}{' and Nesterov momentum' * settings['nesterov']}; "
+        f"{', '.join(parts)}.",
         "Random: cells drawn evenly from all that can be derived, one pair for each seed.",
     ]
-
-
-def _rates(settings):
-    """Return the rates of the weights; runs of version 0.1 did not say them."""
-    return {kind: settings.get(f"{kind}_rate", 0.025) for kind in ("search", "training")}
-
-
-def _retraining(settings):
-    """Return in which way what is found is trained otherwise than in the search."""
-    words = f" at a rate of {_rates(settings)['training']:g}"
-    warmup, decay = (settings.get(f"training_{key}") for key in ("warmup_epochs", "decay"))
-    if warmup:
-        words += f" that rises for {reporting.plural(warmup, 'epoch')}"
-    if decay is not None:
-        words += f", with weight decay {decay:g}"
-    return words + (" and Nesterov's momentum" if settings.get("nesterov") else "")
-
-
-def _regularization(settings):
-    """Return how a training from scratch is regularized, as the part of a sentence."""
-    parts = []
-    if settings["cutout"]:
-        parts.append(f"cutout of {settings['cutout']} pixels")
-    if settings["drop_path"]:
-        parts.append(f"drop-path up to {settings['drop_path']:g}")
-    if IMAGE_SIZE // settings.get("pool", 1) >= SMALLEST_AUXILIARY:
-        parts.append("an auxiliary output of weight 0.4")
-    return ", ".join(parts) or "without cutout, drop-path and auxiliary output"
-
-
-def _relaxation(settings):
-    """Return which relaxation a search had, as the part of a sentence."""
-    kind = settings.get("relaxation", "softmax")
-    if kind not in WITH_TEMPERATURE:
-        return "" if kind == "softmax" else f'relaxation "{kind}", '
-    start, end = settings["temperatures"]
-    return f'relaxation "{kind}" of temperatures from {start:g} to {end:g}, '
 
 
 def _searches(runs, seeds):
@@ -194,28 +138,26 @@ def _searches(runs, seeds):
         cells.append(f"{_mean(own, 'parameters'):,.0f}")
         cells += [_entropies(own), reporting.cell(searched, list(searched), 0)]
         rows.append([*cells, f"{_mean(own, 'seconds'):.0f}"])
+    taught = [run for run in runs if "teacher_accuracy" in run]
     lines = [
         *reporting.table([*head, "search s", "training s"], rows),
-        "Entropy of the shares of the operations on an edge at the end of the search, 1 for equal "
-        "shares. Parameters are those of the trained network without its auxiliary output.",
+        f"{ENTROPY} shares. Parameters are those of the trained network without its auxiliary "
+        "output.",
         "",
     ]
-    taught = [run for run in runs if "teacher_accuracy" in run]
     if taught:
-        mean = statistics.mean(100 - 100 * run["teacher_accuracy"] for run in taught)
         lines += [
-            f"The teachers have an error of {mean:.2f} % and {taught[0]['teacher_parameters']:,} "
-            "parameters.",
+            f"The teachers have an error of {100 - 100 * _mean(taught, 'teacher_accuracy'):.2f} % "
+            f"and {taught[0]['teacher_parameters']:,} parameters.",
             "",
         ]
     for method, other in PAIRS:
         changes = reporting.gains(errors(runs, method), errors(runs, other))
         if changes:
             number = reporting.plural(len(changes), "seed")
-            lines += [
-                f"{NAMES[method]} minus {NAMES[other]}: {spread(changes, 2)} points ({number}).",
-                "",
-            ]
+            lines.append(f"{NAMES[method]} minus {NAMES[other]}: {spread(changes, 2)} points")
+            lines[-1] += f" ({number})."
+            lines.append("")
     return lines + _beside_random(runs)
 
 
@@ -232,8 +174,8 @@ def _guidances(runs, seeds):
         rows.append([*cells, _entropies(own), f"{_mean(own, 'search_seconds'):.0f}"])
     return [
         *reporting.table([*head, "search s"], rows),
-        "Change: of the error against the search without guidance of the same seed. Entropy of the "
-        "shares of the operations on an edge at the end, 1 for equal shares.",
+        "Change: of the error against the search without guidance of the same seed. "
+        f"{ENTROPY} shares.",
         "",
     ]
 
@@ -258,14 +200,13 @@ def _beside_random(runs):
     drawn, rows = list(errors(runs, "random").values()), []
     for method in SEARCHED:
         own = list(errors(runs, method).values())
-        if own and drawn:
-            gain, bounds = statistics.mean(drawn) - statistics.mean(own), "–"
-            if min(len(own), len(drawn)) > 1:
-                interval = stats.ttest_ind(drawn, own, equal_var=False).confidence_interval()
-                bounds = f"{interval.low:.2f} to {interval.high:.2f}"
-            ahead = sum(value > statistics.mean(own) for value in drawn)
-            counts = f"{ahead} of {len(drawn)}"
-            rows.append([NAMES[method], len(own), f"{gain:.2f}", bounds, counts])
+        if min(len(own), len(drawn)) > 1:
+            mean = statistics.mean(own)
+            interval = stats.ttest_ind(drawn, own, equal_var=False).confidence_interval()
+            ahead = f"{sum(value > mean for value in drawn)} of {len(drawn)}"
+            bounds = f"{interval.low:.2f} to {interval.high:.2f}"
+            gain = f"{statistics.mean(drawn) - mean:.2f}"
+            rows.append([NAMES[method], len(own), gain, bounds, ahead])
     if not rows:
         return []
     head = ["method", "searches", "points below the mean random cell", "95 % interval"]
@@ -280,16 +221,15 @@ def _beside_random(runs):
 
 def _calibrations(runs, seeds):
     rows, without = [], errors(runs, "none")
-    plain = next((run["parameters"] for run in runs if run["method"] == "none"), None)
     for method in present(runs, "method", NAMES):
         own = select(runs, method=method)
         found = errors(own, method)
         changes = {s: found[s] - without[s] for s in found if s in without and method != "none"}
-        size = own[0]["parameters"]
-        added = f"+ {size - plain:,}" if plain and method != "none" else f"{size:,}"
         cells = [NAMES[method], *(reporting.cell(v, seeds, 2) for v in (found, changes))]
-        cells += [spread([run["deviation_at_start"] for run in own], 2), _gates(own), added]
-        rows.append([*cells, f"{_mean(own, 'seconds'):.0f}"])
+        cells.append(spread([run["deviation_at_start"] for run in own], 2))
+        gates = zip(*(run["gates"] for run in own), strict=True)  # by stages
+        cells.append(", ".join(f"{statistics.mean(gate):.2f}" for gate in gates) or "–")
+        rows.append([*cells, f"{own[0]['parameters']:,}", f"{_mean(own, 'seconds'):.0f}"])
     head = ["network", "error", "change", "logits at the start", "gates", "parameters"]
     return [
         *reporting.table([*head, "training s"], rows),
@@ -300,18 +240,10 @@ def _calibrations(runs, seeds):
     ]
 
 
-def _gates(runs):
-    """Return the mean of each gate at the end as text."""
-    stages = zip(*(run["gates"] for run in runs), strict=True)
-    return ", ".join(f"{statistics.mean(stage):.2f}" for stage in stages) or "–"
-
-
 def _cells(runs):
     """Return the genotypes of all runs."""
     lines = ["## Cells", ""]
-    for run in runs:
-        if "genotype" not in run:
-            continue
+    for run in (run for run in runs if "genotype" in run):
         lines += [f"### {NAMES[run['method']]}, seed {run['seed']}", "", "```"]
         lines += [str(Genotype.from_dict(run["genotype"])), "```", ""]
     return lines

@@ -9,9 +9,8 @@ from datasets.batches import ImageBatches, normalize
 from datasets.images import block_means
 
 import keras_xd
-from experiments.k.chrysalis_training import halves
+from experiments.k.chrysalis_models import halves
 from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, NOS_OPERATIONS, random_genotype
-from keras_xd.layers.cells.relaxation import WITH_TEMPERATURE
 from keras_xd.layers.cells.self_calibration import gate_value
 
 METHODS = ("nos_guided", "nos", "features_guided", "features", "random", "resnet")
@@ -24,11 +23,13 @@ GUIDANCES = {
 }
 # What the names of methods end with, and the gates.
 FORMS = {"": "zero", "_tanh": "tanh", "_paper": None}
-CALIBRATIONS = ("none",) + tuple(
-    f"{operation}{form}"
-    for operation in ("dynamic_3", "dynamic_5", "spatial_attention", "channel_attention")
-    for form in FORMS
-)
+CALIBRATED = {
+    "dynamic_3": "dynamic convolution 3 × 3",
+    "dynamic_5": "dynamic convolution 5 × 5",
+    "spatial_attention": "spatial attention",
+    "channel_attention": "channel attention",
+}
+CALIBRATIONS = ("none", *(f"{operation}{form}" for operation in CALIBRATED for form in FORMS))
 MOMENTUM, WEIGHT_DECAY, CLIP = 0.9, 3e-4, 5.0
 WARMUP_FACTOR = 20  # how many times smaller the rate is with which warm-up begins
 TEACHER_RATE, TEACHER_DECAY = 0.1, 1e-4
@@ -74,15 +75,14 @@ def count(model):
 
 
 def fit_plain(model, data, epochs, batch_size, seed, border, rate, decay):
-    """Train a model of one output; return the accuracy on the training images by epoch."""
+    """Train a model of one output."""
     batches = ImageBatches(*data, batch_size, seed, augment=True, border=border)
     model.compile(
         optimizer(epochs * len(batches), rate, decay),
         LOSS(from_logits=True),
-        metrics=["accuracy"],
         jit_compile=XLA,
     )
-    return model.fit(batches, epochs=epochs, verbose=0).history["accuracy"]
+    model.fit(batches, epochs=epochs, verbose=0)
 
 
 def teacher(data, seed, options):
@@ -119,18 +119,14 @@ def search(method, data, evaluation, seed, options, guide=None):
         data[0].shape[1:],
         10,
         operations,
-        options.partial_channels,
-        seed,
-        relaxation=options.relaxation,
+        seed=seed,
     )
     for variable in keras_xd.architecture_variables(model):
         # What DARTS adds to the gradient; Keras' own weight decay of Adam would not pass its slots.
         variable.regularizer = keras.regularizers.L2(options.architecture_decay / 2)
     guidance = None
     if guide is not None:
-        guidance = keras_xd.training.AttentionTransfer(
-            guide, weight=options.guidance_weight, form=options.guidance_form
-        )
+        guidance = keras_xd.training.AttentionTransfer(guide, weight=options.guidance_weight)
     size = options.search_batch_size or options.batch_size
     parts = halves(*(array[: options.search_images] for array in data), seed)
     training, held_out = (
@@ -141,23 +137,13 @@ def search(method, data, evaluation, seed, options, guide=None):
         optimizer(options.search_epochs * len(training), options.search_rate),
         keras.optimizers.Adam(options.architecture_rate, beta_1=0.5),
         LOSS(from_logits=True),
-        metrics=["accuracy"],
-        mode=options.order,
+        mode="first_order",
         warmup_epochs=options.warmup_epochs,
         guidance=guidance,
         jit_compile=XLA,
     )
-    logger = keras_xd.callbacks.GenotypeLogger()
-    callbacks = [logger, keras_xd.callbacks.TerminateOnNonFinite()]
-    callbacks.append(keras_xd.callbacks.CollapseGuard())
-    if options.relaxation in WITH_TEMPERATURE:
-        callbacks.append(keras_xd.callbacks.TemperatureSchedule(*options.temperatures))
-    if options.relaxation == "perturbation":
-        images, labels = parts[1]
-        selection = keras_xd.callbacks.PerturbationSelection(
-            normalize(images), labels, batch_size=size
-        )
-        callbacks.append(selection)
+    callbacks = [keras_xd.callbacks.GenotypeLogger(), keras_xd.callbacks.CollapseGuard()]
+    callbacks.append(keras_xd.callbacks.TerminateOnNonFinite())
     begin = time.perf_counter()
     history = searched.fit(
         training,
@@ -167,15 +153,14 @@ def search(method, data, evaluation, seed, options, guide=None):
         verbose=0,
     ).history
     seconds = time.perf_counter() - begin
-    noted = {name: [round(float(v), 5) for v in values] for name, values in history.items()}
+    noted = {
+        f"{kind}_entropy": [round(float(value), 5) for value in history[f"{kind}_entropy"]]
+        for kind in ("normal", "reduction")
+    }
     return keras_xd.layers.derived_genotype(searched), {
         "search_seconds": seconds,
         "search_accuracy": accuracy(model, evaluation),
-        "search_steps": options.search_epochs * len(training),
-        "search_parameters": count(model),
         "search": noted,
-        "genotypes": [str(genotype) for genotype in logger.genotypes],
-        "operations": list(operations),
     }
 
 
@@ -211,13 +196,9 @@ def _trained(network, train, evaluation, seed, options, callbacks=()):
     model = keras.Model(inputs, network(x))
     kind = LabelsTwice if auxiliary else ImageBatches
     batches = kind(*train, options.batch_size, seed, augment=True, border=options.border)
-    losses = {"loss": LOSS(from_logits=True), "metrics": ["accuracy"]}
+    losses = {"loss": LOSS(from_logits=True)}
     if auxiliary:
-        losses = {
-            "loss": [LOSS(from_logits=True), LOSS(from_logits=True)],
-            "loss_weights": [1.0, AUXILIARY_WEIGHT],
-            "metrics": [["accuracy"], []],
-        }
+        losses = {"loss": [LOSS(from_logits=True)] * 2, "loss_weights": [1.0, AUXILIARY_WEIGHT]}
     rated = optimizer(
         options.epochs * len(batches),
         options.training_rate,
@@ -228,15 +209,13 @@ def _trained(network, train, evaluation, seed, options, callbacks=()):
     model.compile(rated, jit_compile=XLA, **losses)
     callbacks = [keras_xd.callbacks.TerminateOnNonFinite(), *callbacks]
     begin = time.perf_counter()
-    history = model.fit(batches, epochs=options.epochs, callbacks=callbacks, verbose=0).history
+    model.fit(batches, epochs=options.epochs, callbacks=callbacks, verbose=0)
     seconds = time.perf_counter() - begin
     found = keras.Model(network.input, network.outputs[0])
-    (name,) = (name for name in history if name.endswith("accuracy"))
     return {
         "accuracy": accuracy(found, evaluation),
         "parameters": count(found),
         "seconds": seconds,
-        "training_accuracy": [round(float(value), 5) for value in history[name]],
     }
 
 
@@ -251,10 +230,6 @@ def calibrated_resnet(method, shape):
     """Return ResNet-20 with a `SelfCalibration` behind the last block of each stage.
 
     With one seed its convolutions begin alike, whatever the method.
-
-    Args:
-        method: one of `CALIBRATIONS`: an operation and how it is gated, or `"none"`.
-        shape: shape of one image.
     """
     model = keras_xd.models.resnet20(shape, 10)
     if method == "none":
@@ -284,7 +259,7 @@ def calibrate(method, train, evaluation, seed, options):
     deviation = deviation_at_start(model, train)
     begin = time.perf_counter()
     arguments = options.epochs, options.batch_size, seed, options.border
-    curve = fit_plain(model, train, *arguments, TEACHER_RATE, TEACHER_DECAY)
+    fit_plain(model, train, *arguments, TEACHER_RATE, TEACHER_DECAY)
     seconds = time.perf_counter() - begin
     gates = [
         float(keras.ops.convert_to_numpy(gate_value(layer.residual_weight, layer.gate)))
@@ -297,7 +272,6 @@ def calibrate(method, train, evaluation, seed, options):
         "seconds": seconds,
         "deviation_at_start": deviation,
         "gates": [round(value, 4) for value in gates],
-        "training_accuracy": [round(float(value), 5) for value in curve],
     }
 
 

@@ -46,14 +46,7 @@ def parameters_of_xd(task, data, seed):
 
 @dataclasses.dataclass
 class Training:
-    """One training of a method on a task.
-
-    Args:
-        task: a `tasks.Task`.
-        data: its `tasks.Data`.
-        seed: what the order of the samples follows from.
-        updates: of the whole training.
-    """
+    """One training of a method on a task."""
 
     task: object
     data: object
@@ -65,14 +58,7 @@ class Training:
         self.steps = {}
 
     def run(self, method, backbone, rate, factor=1):
-        """Return the trained network of a method, a plain one.
-
-        Args:
-            method: one of `METHODS`.
-            backbone: the network to begin with.
-            rate: learning rate of the weights.
-            factor: of the architecture's rate, by which that of the recipe is multiplied.
-        """
+        """Return the trained network of a method, a plain one."""
         if method in ("backbone", "wide", "expert"):
             return self.fit(backbone, self.updates, rate)
         if method == "random":

@@ -1,6 +1,5 @@
-"""The page of `scoreboard.py`, and its picture."""
+"""The page of `scoreboard.py`."""
 
-import itertools
 import statistics
 
 import reporting
@@ -20,7 +19,6 @@ NAMES = {
 SEARCHES = ("darts", "dash", "k_operation", "xd", "dash_xd")
 CHOICE = "settings"  # in place of a seed, of the record of the small search of settings
 AHEAD, BEHIND, WANTED = 2, 1, 5
-FARTHEST = 2.5  # error in the picture, relative to the backbone's
 
 
 def page(settings, records, written):
@@ -40,16 +38,13 @@ def page(settings, records, written):
             "Errors are those on the test samples after the last update, of the finalized network; "
             f"{reporting.over(seeds)}. Less is better.",
             "",
-            *_missing(settings, runs),
             "## Errors",
             "",
             *_errors(tasks, runs, rows, seeds),
             *_verdicts(tasks, runs, rows),
-            f"An arrow at the border: a mean of more than {FARTHEST:g} times the backbone's.",
-            "",
             "## What a search costs, and its result",
             "",
-            *_costs(tasks, runs, rows, records),
+            *_costs(tasks, runs, records),
             "## Tasks",
             "",
             *_tasks(tasks, runs),
@@ -97,37 +92,10 @@ def deviations(runs, task, method):
     return (first - second) / max(max(map(statistics.stdev, pair)), 1e-9)
 
 
-def _missing(settings, runs):
-    """Return lines on the cells that are not there yet."""
-    wanted = list(itertools.product(settings["tasks"], NAMES, settings["seeds"]))
-    wanted = [key for key in wanted if key[1] != "expert" or settings["tasks"][key[0]]["expert"]]
-    found = {(run["task"], run["method"], run["seed"]) for run in runs}
-    left = [key for key in wanted if key not in found]
-    if not left:
-        return []
-    lines = [
-        f"**Not finished: {len(left)} of {len(wanted)} runs are missing.** The command above goes "
-        "on with them. Seeds in brackets are the only ones that a cell has.",
-        "",
-    ]
-    for seed in settings["seeds"]:
-        own = [key for key in left if key[2] == seed]
-        parts = []
-        for task in settings["tasks"]:
-            names = [NAMES[method] for name, method, _ in own if name == task]
-            of_task = sum(key[0] == task and key[2] == seed for key in wanted)
-            if names:
-                every = "all" if len(names) == of_task else ", ".join(names)
-                parts.append(f"{settings['tasks'][task]['title']} ({every})")
-        if parts:
-            lines.append(f"- Seed {seed}: {'; '.join(parts)}.")
-    return [*lines, ""]
-
-
 def _errors(tasks, runs, rows, seeds):
-    """Return the table of errors, and of ranks."""
+    """Return the table of errors."""
     head = ["task", *NAMES.values()]
-    body, ranks = [], {method: [] for method in NAMES}
+    body = []
     for task in rows:
         means, cells = {}, []
         for method in NAMES:
@@ -135,20 +103,9 @@ def _errors(tasks, runs, rows, seeds):
             cells.append(reporting.cell(found, seeds, tasks[task]["digits"]))
             if found:
                 means[method] = statistics.mean(found.values())
-        best = min(means, key=means.get)
-        place = list(NAMES).index(best)
-        cells[place] = f"**{cells[place]}**"
-        order = sorted(means, key=means.get)
-        if len(means) >= len(NAMES) - (not tasks[task]["expert"]):
-            for method in means:
-                ranks[method].append(1 + order.index(method))
+        best = list(NAMES).index(min(means, key=means.get))
+        cells[best] = f"**{cells[best]}**"
         body.append([f"{tasks[task]['title']}, {tasks[task]['metric']}", *cells])
-    complete = max(map(len, ranks.values()))
-    if complete:  # tasks that all methods have results of
-        mean_ranks = [
-            f"{statistics.mean(places):.1f}" if places else "–" for places in ranks.values()
-        ]
-        body.append([f"mean rank, {plural(complete, 'task')}", *mean_ranks])
     return reporting.table(head, body)
 
 
@@ -201,22 +158,17 @@ def _size(run):
     return run["parameters"], run["multiply_adds"]
 
 
-def _costs(tasks, runs, rows, records):
-    """Return the tables of costs, each relative to the backbone's of the same task and seed."""
+def _costs(tasks, runs, records):
+    """Return the table of costs, each relative to the backbone's of the same task and seed."""
+    bases = {(run["task"], run["seed"]): run for run in select(runs, method="backbone")}
     found = {}
     for run in runs:
-        base = select(runs, task=run["task"], method="backbone", seed=run["seed"])
+        base = bases.get((run["task"], run["seed"]))
         if base:
-            base = base[0]
-            ratios = found.setdefault(run["method"], {}).setdefault(run["task"], [])
-            ratios.append(
-                (
-                    sum(run["cpu_seconds"].values()) / sum(base["cpu_seconds"].values()),
-                    run["parameters"] / base["parameters"],
-                    run["multiply_adds"] / base["multiply_adds"],
-                    *(a / b for a, b in run["milliseconds"].values()),
-                )
-            )
+            ratios = [sum(run["cpu_seconds"].values()) / sum(base["cpu_seconds"].values())]
+            ratios += [run[name] / base[name] for name in ("parameters", "multiply_adds")]
+            ratios += [own / other for own, other in run["milliseconds"].values()]
+            found.setdefault(run["method"], {}).setdefault(run["task"], []).append(ratios)
     found = {method: found[method] for method in NAMES if method in found}
     head = ["relative to the backbone", *(NAMES[name] for name in found)]
     names = [
@@ -237,7 +189,7 @@ def _costs(tasks, runs, rows, records):
         body.append([name, *cells])
     seconds = sum(sum(run["cpu_seconds"].values()) for run in runs)
     choosing = sum(r["cpu_seconds"] for r in records if r["seed"] == CHOICE)
-    lines = [
+    return [
         "Geometric means over the tasks. Seconds are those of the processor, with the time in "
         "which TensorFlow traces the graphs, which is much of such short trainings. Latency is the "
         "median of calls of the finalized network and the backbone in turn, on a busy machine.",
@@ -247,22 +199,6 @@ def _costs(tasks, runs, rows, records):
         f"settings {choosing / 60:.0f}.",
         "",
     ]
-    head = ["seconds", *NAMES.values()]
-    body = [
-        [
-            tasks[task]["title"],
-            *(
-                reporting.cell(
-                    {r["seed"]: sum(r["cpu_seconds"].values()) for r in own},
-                    {r["seed"] for r in own},
-                    1,
-                )
-                for own in (select(runs, task=task, method=method) for method in NAMES)
-            ),
-        ]
-        for task in rows
-    ]
-    return [*lines, *reporting.table(head, body)]
 
 
 def _tasks(tasks, runs):

@@ -24,14 +24,7 @@ CHUNK = 200  # samples that are predicted at a time
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """Samples of a task.
-
-    Attributes:
-        train, validation, test: pairs of inputs and targets.
-        classes: number of classes, or of outputs.
-        vocabulary: number of words of sentences.
-        decoding: layer that a network for fields ends with, or `None`.
-    """
+    """Samples of a task."""
 
     train: tuple
     validation: tuple
@@ -78,19 +71,7 @@ ERRORS = {
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """One task.
-
-    Attributes:
-        title: its name on the page.
-        load: function of a seed and whether data are small that returns `Data`.
-        backbone: function of `Data` that returns the backbone.
-        expert: likewise, or `None`.
-        expert_name: what that is.
-        recipe: what the data are for `keras_xd.recipes.recipe("xd", …)`.
-        metric: key of `ERRORS`.
-        updates, batch_size: of every training.
-        text: what data and backbone are, a sentence.
-    """
+    """One task."""
 
     title: str
     load: Callable

@@ -13,12 +13,13 @@ last are replaced by `rewrite(to="structured")`, at `--shares` of their numbers:
   parameters is brought to that of the share for half of the epochs. `finalize` chooses within
   that number, and the network that it leaves is trained on for the other half.
 
-The rates are those of the dense network, the same for every method. Each finished run is kept at
-once and not repeated when the script is started again with the same settings; several processes
-with different tasks, methods or seeds may share the work.
+The rates are those of the dense network, the same for every method. Finished runs are kept in the
+results and not repeated; several processes may share the work.
 """
 
 import argparse
+import functools
+import itertools
 import math
 import os
 import pathlib
@@ -35,64 +36,150 @@ import reporting
 
 import keras_xd
 from experiments.dnarch.dnarch_training import schedule
-from experiments.structured.structured_models import TASKS
-from experiments.structured.structured_report import METHODS, page
+from experiments.structured.structured_models import DROPOUT, TASKS
 from keras_xd.graph.size_counts import count_parameters
+
+ARCHITECTURE_RATE, COMPLEXITY_WEIGHT = 0.05, 10.0
+METHODS = {
+    "dense": "dense",
+    "low_rank": "low rank",
+    "monarch": "Monarch",
+    "block_tensor_train": "block tensor train",
+    "searched": "searched",
+}
+
+
+def values(runs):
+    """Return the scores of runs by seed, accuracy in percent."""
+    percent = 1 if TASKS[runs[0]["task"]].bits else 100
+    return {run["seed"]: percent * run["score"] for run in runs}
+
+
+def rows(runs, task):
+    """Return the runs of each share and method of a task, in the order of the table."""
+    own = reporting.select(runs, task=task)
+    shares = sorted({run["share"] for run in own}, key=float, reverse=True)
+    for share, method in itertools.product(shares, METHODS):
+        found = reporting.select(own, share=share, method=method)
+        if found:
+            yield share, method, found
+
+
+def page(settings, runs, written):
+    """Return the page of results."""
+    seeds = sorted({run["seed"] for run in runs})
+    parts = [
+        "# Structured matrices from scratch",
+        "",
+        f"Written by {reporting.commands(runs)}; {written['versions']}; threads: "
+        f"{written['threads']}.",
+        "",
+        "Networks with dense kernels, and with structured ones of a share of their numbers, "
+        "trained from random weights on the same samples for as many epochs, at the learning rate "
+        f"of the dense network; {reporting.over(seeds)}. Numbers: those that the replaced kernels "
+        "have left, as a share. Lost: how far behind the dense network of the same seed. Searched: "
+        "half of the epochs are those of the search.",
+        "",
+    ]
+    for task in (task for task in TASKS if reporting.select(runs, task=task)):
+        bits, whole, lines = TASKS[task].bits, {}, []
+        for share, method, own in rows(runs, task):
+            scores = values(own)
+            if method == "dense":
+                whole = scores
+            lost = reporting.gains(scores, whole)
+            lost = [value if bits else -value for value in lost]
+            digits = 3 if bits else 1
+            lines.append(
+                [
+                    share,
+                    METHODS[method],
+                    reporting.cell(scores, seeds, digits),
+                    reporting.spread(lost, digits) if lost and method != "dense" else "–",
+                    reporting.spread([run["left"] / run["kernels"] for run in own], 2),
+                ]
+            )
+        unit = "bits for each character" if bits else "accuracy, %"
+        count = reporting.select(runs, task=task)[0]["kernels"]
+        parts += [
+            f"## {TASKS[task].title}",
+            "",
+            f"{count:,} numbers in the kernels that are replaced.",
+            "",
+            *reporting.table(["share", "kernels", unit, "lost", "numbers"], lines),
+        ]
+    return "\n".join([*parts, *chosen(runs), *described(settings)])
+
+
+def chosen(runs):
+    """Return the lines that tell what the searches chose."""
+    counts = {}
+    for run in reporting.select(runs, method="searched"):
+        own = counts.setdefault((run["task"], run["share"]), {})
+        for name in run["chosen"].values():
+            family = METHODS.get(name.rpartition("_")[0], name.rpartition("_")[0].upper())
+            own[family] = own.get(family, 0) + 1
+    if not counts:
+        return []
+    lines = [
+        [task, share, ", ".join(f"{n} × {name}" for name, n in sorted(own.items()))]
+        for (task, share), own in counts.items()
+    ]
+    head = ["task", "share", "kernels by family, all seeds"]
+    return ["## What the searches chose", "", *reporting.table(head, lines)]
+
+
+def described(settings):
+    """Return the lines of the settings."""
+    return [
+        "## Settings",
+        "",
+        f"- Transformers: {settings['blocks']} blocks of width {settings['width']}, four heads, "
+        f"dropout {DROPOUT}. The MLP: three hidden layers of {settings['mlp_width']}.",
+        f"- Adam, norm of all gradients at most 1, batches of {settings['batch_size']}; "
+        "rates rise for a tenth of the steps, then fall to 0 along a cosine. "
+        + "; ".join(
+            f"{name}: {settings['epochs'] or task.epochs} epochs of at most "
+            f"{settings['subset'] or task.subset:,} samples, rate {task.learning_rate}"
+            for name, task in TASKS.items()
+        )
+        + ".",
+        f"- Searches: Adam, rate {ARCHITECTURE_RATE}, `complexity_weight` "
+        f'{COMPLEXITY_WEIGHT}, `complexity_measure="parameters"`.',
+        "",
+    ]
+
 
 FAMILIES = ("low_rank", "monarch", "block_tensor_train", "blast")
 FACTORS = (1.5, 1.0, 0.5)  # of the share, for the candidates of a search
-NUMBERS = ("width", "blocks", "mlp_width", "length", "batch_size")
-RATES = ("dropout", "architecture_rate", "complexity_weight")
+NUMBERS = ("epochs", "subset", "width", "blocks", "mlp_width", "length", "batch_size")
 WARMUP = 0.1
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = reporting.parser(__doc__)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parsing.add_runs(parser, [0, 1, 2], METHODS)
     parser.add_argument("--shares", nargs="+", type=parsing.fraction, default=[0.5, 0.25])
-    parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0, 1, 2])
-    parser.add_argument("--epochs", type=parsing.positive, help="by default those of the task")
-    parser.add_argument("--subset", type=parsing.positive, help="by default that of the task")
-    parser.add_argument("--width", type=parsing.positive, default=64, help="of the transformers")
-    parser.add_argument("--blocks", type=parsing.positive, default=2, help="of the transformers")
-    parser.add_argument("--mlp-width", type=parsing.positive, default=512)
-    parser.add_argument("--length", type=parsing.positive, default=64, help="of pieces of text")
-    parser.add_argument("--batch-size", type=parsing.positive, default=64)
-    parser.add_argument("--dropout", type=parsing.number, default=0.1)
-    parser.add_argument("--architecture-rate", type=parsing.rate, default=0.05)
-    parser.add_argument("--complexity-weight", type=parsing.rate, default=10.0)
+    parsing.add(parser, parsing.positive, epochs=None, subset=None)
+    parsing.add(parser, parsing.positive, width=64, blocks=2, mlp_width=512, length=64)
+    parsing.add(parser, parsing.positive, batch_size=64)
     parser.add_argument("--data-dir", help="folder of the texts; else KERAS_XD_DATA_DIR")
     parser.add_argument("--image-dir", help="folder of tensorflow-datasets; else TFDS_DATA_DIR")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
     if not all(options.shares):
         parser.error("--shares must be above 0")
-    names = ["epochs", "subset", *NUMBERS, *RATES]
-    shown = ["tasks", "methods", "shares", "seeds", *names]
+    shown = ["tasks", "methods", "shares", "seeds", *NUMBERS]
     options.command = reporting.command("structured/structured.py", parser, options, shown)
-    try:
-        results = reporting.Results(
-            "structured",
-            page,
-            options.output,
-            {name: getattr(options, name) for name in names},
-            options.command,
-            options.overwrite,
-            key=("task", "method", "share", "seed"),
-        )
-    except ValueError as error:
-        parser.error(str(error))
-    return options, results
+    settings, key = {n: getattr(options, n) for n in NUMBERS}, ("task", "method", "share", "seed")
+    return options, reporting.open_results(
+        parser, options, "structured", page, settings, options.command, key=key
+    )
 
 
 class Data:
-    """The data of a task, and its network.
-
-    Args:
-        name: of the task.
-        options: of the command.
-    """
+    """The data of a task, and its network."""
 
     def __init__(self, name, options):
         self.name, self.task, given = name, TASKS[name], argparse.Namespace(**vars(options))
@@ -120,7 +207,7 @@ def compiled(model, data, epochs, **target):
     optimizers = [keras.optimizers.Adam(rates, global_clipnorm=1.0)]
     if target:
         model = keras_xd.SearchModel(model)
-        optimizers.append(keras.optimizers.Adam(options.architecture_rate))
+        optimizers.append(keras.optimizers.Adam(ARCHITECTURE_RATE))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(*optimizers, loss=loss, jit_compile=False, **target)
     model.optimizer.build(model.trainable_variables)  # else TensorFlow traces the step twice
@@ -163,16 +250,7 @@ def search_epochs(data):
 
 
 def search(model, data, total, share, seed):
-    """Return the network that a search leaves, with its choices, and the CPU seconds.
-
-    Args:
-        model: the network of dense layers.
-        data: the `Data` of the task.
-        total: numbers in the kernels that are replaced.
-        share: how much of them is to be left.
-        seed: that of the weights.
-    """
-    options = data.options
+    """Return the network that a search leaves, with its choices, and the CPU seconds."""
     candidates = [factor * share for factor in FACTORS]
     space = keras_xd.rewrite(model, to="structured", family=FAMILIES, share=candidates, skip="head")
     keras_xd.reset_weights(space, seed)
@@ -185,7 +263,7 @@ def search(model, data, total, share, seed):
         epochs,
         complexity_target=target,
         complexity_measure="parameters",
-        complexity_weight=options.complexity_weight,
+        complexity_weight=COMPLEXITY_WEIGHT,
     )
     _, seconds = fit(model, data, epochs)
     expected = (float(count_parameters(space)) - others) / total
@@ -233,21 +311,26 @@ def run(task, method, share, seed, data):
 
 def main(arguments=None):
     options, results = parse(arguments)
-    for task in options.tasks:
-        data = Data(task, options)
-        for method in options.methods:
-            for share in ["1"] if method == "dense" else [f"{s:g}" for s in options.shares]:
-                for seed in options.seeds:
-                    key = (task, method, share, seed)
-                    record = results.obtain(key, run, *key, data)
-                    print(
-                        f"{task}, {method}, share {share}, seed {seed}: "
-                        f"{record['score']:.4f}, {record['left']:,} of {record['kernels']:,} "
-                        f"numbers, {sum(record.get('cpu_seconds', [])):.0f} s",
-                        flush=True,
-                    )
-    print(f"\n{results.paths['md'].read_text()}")
-    return results
+    data = functools.lru_cache(1)(lambda task: Data(task, options))
+    shares = [f"{share:g}" for share in options.shares]
+
+    def measured(task, *key):
+        return run(task, *key, data(task))
+
+    def line(record):
+        return (
+            f"{record['task']}, {record['method']}, share {record['share']}, seed "
+            f"{record['seed']}: {record['score']:.4f}, {record['left']:,} of "
+            f"{record['kernels']:,} numbers"
+        )
+
+    keys = [
+        (task, method, share, seed)
+        for task, method in itertools.product(options.tasks, options.methods)
+        for share in (["1"] if method == "dense" else shares)
+        for seed in options.seeds
+    ]
+    return reporting.run_all(results, keys, measured, line)
 
 
 if __name__ == "__main__":

@@ -8,23 +8,12 @@ import numpy as np
 from datasets import characters, images, text
 from datasets.batches import normalize
 
-HEADS = 4
+HEADS, DROPOUT = 4, 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """One data set with its network.
-
-    Attributes:
-        title: what is learned.
-        load: function `(options)` to training and test data, pairs of arrays, the shape of a
-            sample, the number of symbols (`None` for images) and of classes.
-        build: function `(shape, symbols, classes, options)` to a network.
-        epochs: of every training.
-        subset: samples of each part, at most.
-        learning_rate: of AdamW.
-        bits: whether the score is bits for each symbol, not accuracy.
-    """
+    """One data set with its network."""
 
     title: str
     load: Callable
@@ -54,7 +43,7 @@ class Positions(keras.layers.Layer):
 
 def transformer(x, options, causal=False):
     """Return the outputs of blocks of attention and of two dense layers each."""
-    width, drop = options.width, options.dropout
+    width, drop = options.width, DROPOUT
     x = keras.layers.Dropout(drop)(Positions()(x))
     for number in range(1, options.blocks + 1):
         y = keras.layers.LayerNormalization()(x)
@@ -105,7 +94,7 @@ def mlp(shape, symbols, classes, options):
     x = keras.layers.Flatten()(inputs)
     for number in range(1, 4):
         x = keras.layers.Dense(options.mlp_width, activation="relu", name=f"hidden{number}")(x)
-        x = keras.layers.Dropout(options.dropout)(x)
+        x = keras.layers.Dropout(DROPOUT)(x)
     return keras.Model(inputs, keras.layers.Dense(classes, name="head")(x))
 
 

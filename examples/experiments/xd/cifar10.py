@@ -14,17 +14,14 @@ permutation is in the search space. Every method trains for the same number of e
   Convolutions and a More Ambitious NAS"; it has as many units as these have outputs;
 - `k_layer`: a K-matrix (`keras_xd.layers.KDense`) in place of each of these dense layers.
 
-Each finished run is kept in examples/results/cifar10.json at once, and not repeated when the script
-is started again with the same settings; cifar10.md holds the table of the
-runs finished so far.
+Finished runs are kept in the results and not repeated; several processes may share the work.
 """
 
-import argparse
+import functools
 import itertools
 import os
 import pathlib
 import sys
-import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
@@ -36,13 +33,107 @@ import reporting
 from datasets import images, permutation
 from datasets.batches import ImageBatches, normalize
 from parsing import positive
-from reporting import count
+from reporting import count, present, select, spread
 
 import keras_xd
-from experiments.xd import cifar10_report
-from experiments.xd.cifar10_models import METHODS
 
-KINDS = cifar10_report.KINDS
+IMAGE_SHAPE = (32, 32, 3)
+CLASSES = 10
+POOLED_SIZES = (6 * 14 * 14, 16 * 5 * 5)  # what LeNet holds after its first and second pooling
+
+
+def searched(depth=3):
+    """Return LeNet with average pooling, convolutions and poolings with `b` and `C` searched."""
+    lenet = keras_xd.models.lenet(IMAGE_SHAPE, CLASSES, pooling="average")
+    options = {"depth": depth, "frequency_bias": True, "channel_gates": True}
+    return keras_xd.rewrite(lenet, operations=("convolution", "pooling"), **options)
+
+
+def without_convolutions(layer_class):
+    """Return LeNet with a layer of the whole image in place of each convolution and its pooling."""
+    inputs = keras.Input(IMAGE_SHAPE, name="image")
+    x = keras.layers.Flatten(name="flatten")(inputs)
+    for index, units in enumerate(POOLED_SIZES, start=1):
+        x = layer_class(units, activation="relu", name=f"units{index}")(x)
+    x = keras.layers.Dense(120, activation="relu", name="dense1")(x)
+    x = keras.layers.Dense(84, activation="relu", name="dense2")(x)
+    return keras.Model(inputs, keras.layers.Dense(CLASSES, name="classifier")(x))
+
+
+METHODS = {
+    "backbone": functools.partial(keras_xd.models.lenet, IMAGE_SHAPE, CLASSES),
+    "xd": searched,
+    "linear": functools.partial(without_convolutions, keras.layers.Dense),
+    "k_layer": functools.partial(without_convolutions, keras_xd.layers.KDense),
+}
+KINDS = ("plain", "permuted")
+NAMES = {
+    "backbone": "backbone: LeNet",
+    "xd": "XD: LeNet, searched",
+    "linear": "linear layers",
+    "k_layer": "K-layers",
+}
+
+
+def page(settings, runs, written):
+    """Return the page of results."""
+    kinds, seeds = present(runs, "kind", KINDS), sorted({run["seed"] for run in runs})
+    return "\n".join(
+        [
+            "# LeNet on CIFAR-10, plain and permuted",
+            "",
+            f"Written by `{written['command']}`; {written['versions']}.",
+            "",
+            f"Accuracy in percent on {settings['evaluation_images']:,} test "
+            f"images after {settings['epochs']} epochs on {settings['training_images']:,} training "
+            f"images, the same for every method; {reporting.over(seeds)}; no model is chosen by "
+            "its accuracy on these images. XD is measured after `keras_xd.finalize`. Seconds are "
+            "those of the fastest epoch, because other programs ran on the machine, on "
+            f"{reporting.plural(written['threads'], 'core')}; all epochs together took "
+            f"{reporting.hours(runs)}.",
+            "",
+            *_table(runs, kinds, seeds),
+            *_differences(runs, kinds),
+            "## Settings",
+            "",
+            *(f"- {line}" for line in settings["text"]),
+            "",
+        ]
+    )
+
+
+def _accuracies(runs, **wanted):
+    """Return the accuracy in percent by seed."""
+    return {run["seed"]: 100 * run["accuracy"] for run in select(runs, **wanted)}
+
+
+def _table(runs, kinds, seeds):
+    rows = []
+    for method in present(runs, "method", NAMES):
+        own = select(runs, method=method)
+        cells = [NAMES[method]]
+        cells += [
+            reporting.cell(_accuracies(own, kind=kind), seeds, 1, "not run") for kind in kinds
+        ]
+        cells += [f"{own[0]['parameters']:,}", f"{own[0]['architecture_parameters']:,}"]
+        cells.append(f"{min(seconds for run in own for seconds in run['seconds']):.1f}")
+        rows.append(cells)
+    head = ["method", *kinds, "trained parameters", "of them architecture", "s / epoch"]
+    return reporting.table(head, rows)
+
+
+def _differences(runs, kinds):
+    """Return lines on how far XD is from the backbone, seed by seed."""
+    lines = []
+    for kind in kinds:
+        one, other = (_accuracies(runs, method=name, kind=kind) for name in ("xd", "backbone"))
+        points = reporting.gains(one, other)
+        if points:
+            number = reporting.plural(len(points), "seed")
+            lines += [f"XD minus backbone, {kind}: {spread(points, 1)} points ({number}).", ""]
+    return lines
+
+
 WEIGHTS_RATE, MOMENTUM, WEIGHT_DECAY = 1e-2, 0.9, 1e-4
 ARCHITECTURE_RATES = {"plain": 1e-4, "permuted": 1e-3}
 XLA = ("k_layer",)  # on a CPU the steps of the other methods are slower with XLA than without
@@ -69,7 +160,7 @@ def compiled(method, kind, steps, options):
     }
     model = METHODS[method]()
     if method == "xd":
-        rate = options.architecture_rate or ARCHITECTURE_RATES[kind]
+        rate = ARCHITECTURE_RATES[kind]
         model = keras_xd.SearchModel(model)
         arguments["architecture_optimizer"] = keras.optimizers.Adam(schedule(rate, steps))
     model.compile(optimizer, **arguments)
@@ -80,72 +171,29 @@ def run(method, kind, seed, train, evaluation, options):
     """Train one model; return what was measured."""
     keras.utils.set_random_seed(seed)
     batches = ImageBatches(*train, options.batch_size, seed, augment=kind == "plain")
-    evaluation = normalize(evaluation[0]), evaluation[1]
     model = compiled(method, kind, options.epochs * len(batches), options)
-    clock = EpochClock()
-    history = model.fit(
-        batches,
-        epochs=options.epochs,
-        validation_data=evaluation,
-        validation_batch_size=250,
-        callbacks=[clock],
-        verbose=0,
-    ).history
-    record = {"method": method, "kind": kind, "seed": seed}
+    clock = reporting.EpochClock()
+    model.fit(batches, epochs=options.epochs, callbacks=[clock], verbose=0)
     architecture, found = [], model
     if method == "xd":
         architecture = keras_xd.architecture_variables(model)
         found = keras_xd.finalize(model)
-        record["distances"] = distances(model)
-    answers = found.predict(evaluation[0], batch_size=250, verbose=0).argmax(axis=-1)
+    answers = found.predict(normalize(evaluation[0]), batch_size=250, verbose=0).argmax(axis=-1)
     return {
-        **record,
+        "method": method,
+        "kind": kind,
+        "seed": seed,
         "accuracy": float(np.mean(answers == evaluation[1])),
         "parameters": count(model.trainable_variables),
         "architecture_parameters": count(architecture),
-        "seconds": [round(seconds, 2) for seconds in clock.seconds],
-        "curves": {
-            name: [round(float(value), 5) for value in history[key]]
-            for name, key in (
-                ("training_loss", "loss"),
-                ("training_accuracy", "accuracy"),
-                ("evaluation_loss", "val_loss"),
-                ("evaluation_accuracy", "val_accuracy"),
-            )
-        },
+        "seconds": clock.seconds,
     }
-
-
-def distances(search):
-    """Return the relative distance of `K`, `L` and `M` of each operation from its start."""
-    return {
-        layer.name: {
-            matrix: round(layer.describe()[f"distance_from_start/{matrix}"], 4) for matrix in "KLM"
-        }
-        for layer in search.model.layers
-        if isinstance(layer, keras_xd.layers.SearchableLayer)
-    }
-
-
-class EpochClock(keras.callbacks.Callback):
-    """Notes the seconds that the training steps of every epoch take, without the evaluation."""
-
-    def on_train_begin(self, logs=None):
-        self.seconds = []
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.start = time.perf_counter()
-
-    def on_test_begin(self, logs=None):
-        self.seconds.append(time.perf_counter() - self.start)
 
 
 def load_data(options, name="cifar10"):
     """Return training images and those for the evaluation, as uint8, with their labels."""
     parts = images.load(name, options.data_dir, options.subset)
     train, validation, test = [(np.round(x * 255).astype("uint8"), y) for x, y in parts]
-    if options.evaluate_on == "validation":
-        return train, validation
     joined = [
         np.concatenate(pair)[: options.subset] for pair in zip(train, validation, strict=True)
     ]
@@ -154,15 +202,12 @@ def load_data(options, name="cifar10"):
 
 def describe(options, train, evaluation):
     """Return what all runs of a results file have in common."""
-    rates = options.architecture_rate or ARCHITECTURE_RATES
-    if isinstance(rates, dict):
-        rates = ", ".join(f"{rate:g} {kind}" for kind, rate in rates.items())
+    rates = ", ".join(f"{rate:g} {kind}" for kind, rate in ARCHITECTURE_RATES.items())
     return {
         "epochs": options.epochs,
         "batch_size": options.batch_size,
         "training_images": len(train[0]),
         "evaluation_images": len(evaluation[0]),
-        "evaluate_on": options.evaluate_on,
         "text": [
             f"Weights: SGD, momentum {MOMENTUM}, rate {WEIGHTS_RATE}, halved after half of the "
             f"epochs and a tenth after three quarters; weight decay {WEIGHT_DECAY:g}; batches of "
@@ -181,53 +226,40 @@ def describe(options, train, evaluation):
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser = reporting.parser(__doc__)
+    parsing.add_runs(parser, [0, 1, 2], METHODS)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0, 1, 2])
-    parser.add_argument("--epochs", type=positive, default=20)
-    parser.add_argument("--batch-size", type=positive, default=128)
-    parser.add_argument("--subset", type=positive, help="use at most so many images of each split")
-    parser.add_argument(
-        "--architecture-rate", type=parsing.rate, help="instead of 1e-4 plain and 1e-3"
-    )
-    parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")
+    parsing.add(parser, positive, epochs=20, batch_size=128, subset=(None, "images of each split"))
     parsing.add_data_folder(parser)
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
-    shown = ("methods", "kinds", "seeds", "epochs", "batch_size", "subset", "architecture_rate")
-    command = reporting.command("xd/cifar10.py", parser, options, (*shown, "evaluate_on"))
+    shown = ("methods", "kinds", "seeds", "epochs", "batch_size", "subset")
+    command = reporting.command("xd/cifar10.py", parser, options, shown)
     try:
         train, evaluation = load_data(options)
-        results = reporting.Results(
-            "cifar10",
-            cifar10_report.page,
-            options.output,
-            describe(options, train, evaluation),
-            command,
-            options.overwrite,
-        )
     except ValueError as error:
         parser.error(str(error))
+    settings = describe(options, train, evaluation)
+    results = reporting.open_results(parser, options, "cifar10", page, settings, command)
     return options, train, evaluation, results
 
 
 def main(arguments=None):
-    options, train, evaluation, results = parse(arguments)
-    for kind, seed in itertools.product(options.kinds, options.seeds):
-        pair = [train, evaluation]
+    options, *pair, results = parse(arguments)
+
+    def measured(method, kind, seed):
+        parts = pair
         if kind == "permuted":
-            pair = [(permutation.permute(inputs, seed), labels) for inputs, labels in pair]
-        for method in options.methods:
-            key = (method, kind, seed)
-            record = results.obtain(key, run, *key, *pair, options)
-            print(
-                f"{kind}, seed {seed}, {method}: {100 * record['accuracy']:.2f} %, trained in "
-                f"{sum(record['seconds']):.0f} s",
-                flush=True,
-            )
-    print(f"\n{results.paths['md'].read_text()}")
-    return results
+            parts = [(permutation.permute(inputs, seed), labels) for inputs, labels in pair]
+        return run(method, kind, seed, *parts, options)
+
+    def line(record):
+        found = f"{100 * record['accuracy']:.2f} %, trained in {sum(record['seconds']):.0f} s"
+        return f"{record['kind']}, seed {record['seed']}, {record['method']}: {found}"
+
+    every = itertools.product(options.kinds, options.seeds, options.methods)
+    keys = [(method, kind, seed) for kind, seed, method in every]
+    return reporting.run_all(results, keys, measured, line)
 
 
 if __name__ == "__main__":

@@ -12,16 +12,13 @@ cosine, each batch is drawn anew from the equation's symmetries, and for Burgers
 networks have no batch normalization. Further recipes change one part of the latter.
 
 `--also-at` evaluates the networks at other sizes, too, after each of the last epochs: a copy made
-by `keras_xd.resize`, which is not trained there.
-
-`--evaluate-on validation` keeps the last tenth of the training samples for choices; test samples
-are for the final run only. With `--resume` several processes may share the work, each with some
-`--methods`: a page names them all.
+by `keras_xd.resize`, which is not trained there. With `--resume` several processes may share the
+work, each with some `--methods`: a page names them all.
 """
 
-import argparse
 import dataclasses
 import functools
+import itertools
 import os
 import statistics
 import sys
@@ -31,14 +28,92 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
+import parsing
 import reporting
-import tensorflow as tf
 from datasets.batches import Batches
 from keras import ops
 from parsing import positive
+from reporting import select, spread
 
 import keras_xd
-from experiments.xd import pde_report
+
+METHODS = ("CNN", "FNO", "XD")
+LAST = 10  # epochs that the second error is a mean of
+
+
+def table(problem, records):
+    """Return the lines of a table, one for each budget and method: means over the seeds."""
+    head = ["size", "recipe", "epochs", "method", "seeds", "error", f"mean of last {LAST}"]
+    head += ["lowest to highest of these", "published", "parameters", "architecture's rate"]
+    rows = []
+    for resolution, epochs, recipe in _budgets(records):
+        published = problem.published.get(resolution, ["–"] * len(METHODS))
+        for method, reference in zip(METHODS, published, strict=True):
+            found = select(
+                records, resolution=resolution, epochs=epochs, recipe=recipe, method=method
+            )
+            if found:
+                rows.append(_row(resolution, found, reference))
+                rows += [_row_elsewhere(size, found) for size in found[0].get("elsewhere", {})]
+    return reporting.table([*head, "s / epoch"], rows)
+
+
+def _row(resolution, found, reference):
+    """The cells of one method and budget."""
+    ends, means = ([record[key] for record in found] for key in ("error", "mean_of_last"))
+    rate = found[0]["architecture_rate"]
+    seconds = statistics.median(record["seconds_per_epoch"] for record in found)
+    return [
+        *_errors(resolution, found, ends, means, [record["errors"][-LAST:] for record in found]),
+        reference,
+        f"{found[0]['parameters']:,}",
+        "–" if rate is None else f"{rate:g}",
+        f"{seconds:.1f}",
+    ]
+
+
+def _row_elsewhere(size, found):
+    """The cells of the same networks at another size."""
+    errors = [record["elsewhere"][size] for record in found]
+    ends, means = [one[-1] for one in errors], [statistics.mean(one) for one in errors]
+    where = f"{size}, trained at {found[0]['resolution']}"
+    return [*_errors(where, found, ends, means, errors), *["–"] * 4]
+
+
+def _errors(size, found, ends, means, last):
+    """The cells of what was trained, and of its errors: at the end, and the last ones."""
+    last = [error for one in last for error in one]
+    cells = [size, found[0]["recipe"], found[0]["epochs"], found[0]["method"], len(found)]
+    return [*cells, spread(ends, 4), spread(means, 4), f"{min(last):.4f} to {max(last):.4f}"]
+
+
+def _budgets(records):
+    """The resolutions, epochs and recipes of records, those of the paper first."""
+    found = {(record["resolution"], record["epochs"], record["recipe"]) for record in records}
+    return sorted(found, key=lambda budget: (*budget[:2], budget[2] != "paper", budget[2]))
+
+
+def page(problem, settings, records, written):
+    """Return the results page."""
+    lines = [
+        f"# {problem.name.capitalize()}: relative L2 error of CNN, FNO and XD",
+        f"`{settings['command']}` wrote this page.",
+        "\n".join(table(problem, records)[:-1]),
+        f"Error on the test samples after the last epoch, and mean of those "
+        f"after each of the last {LAST}; mean ± standard deviation over the seeds. XD is evaluated "
+        "as its finalized model. All methods of a size, a recipe and a number of epochs have the "
+        "same batches and the same schedule. The published figures are those of the XD paper after "
+        "500 epochs on other data: compare methods with each other. Seconds are the median of the "
+        "epochs' training by the clock on the wall.",
+        "\n".join(
+            f"- recipe `{name}`: {problem.recipes[name].words()}"
+            for name in problem.recipes
+            if any(record["recipe"] == name for record in records)
+        ),
+        "\n".join(f"- {key.replace('_', ' ')}: {value}" for key, value in settings.items()),
+    ]
+    return "\n\n".join(lines) + "\n"
+
 
 WEIGHTS_RATE, HALVINGS = 1e-3, 5
 OPTIMIZERS = {"adam": "Adam", "sgd": "SGD with momentum 0.5"}
@@ -46,17 +121,7 @@ OPTIMIZERS = {"adam": "Adam", "sgd": "SGD with momentum 0.5"}
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """How the networks of one equation are trained.
-
-    Attributes:
-        architecture: `"adam"` or `"sgd"` (momentum 0.5), optimizer of the architecture.
-        rate: its first learning rate.
-        start: what the search begins as, `"convolution"` or `"fourier_operator"`.
-        decay: share of each number that is added to its gradient.
-        cosine: whether rates fall to zero along a cosine; otherwise they are halved each fifth.
-        symmetries: whether samples are replaced by those that a symmetry makes of them.
-        normalization: that of the networks, `"batch"` or `None`.
-    """
+    """How the networks of one equation are trained."""
 
     architecture: str
     rate: float
@@ -98,23 +163,7 @@ def recipes(paper, operator):
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """What differs between the equations.
-
-    Attributes:
-        name: name of the equation and of the results files.
-        load: function `(resolution, data_dir, train, test, seed) -> (train, test)`.
-        resolutions: points on each axis, by default.
-        epochs: number of epochs, by default.
-        width: channels of the networks.
-        modes: frequencies that the FNO keeps on each axis; kernels are one larger.
-        recipes: dictionary from names to `Recipe`s; the first is that of the paper.
-        symmetry: function `(inputs, outputs, rng)` to samples by random symmetries.
-        orbit: function from fields to those of all symmetries, for the statistics of each point;
-            `None` where nothing is normalised.
-        normalize: whether function and solution are normalised at each point.
-        jit_compile: whether XLA is used; it is where it is faster on a CPU.
-        published: errors in the XD paper, by resolution, of CNN, FNO and XD.
-    """
+    """What differs between the equations."""
 
     name: str
     load: object
@@ -154,12 +203,7 @@ class SGD(AddedDecay, keras.optimizers.SGD):
 
 
 class SymmetricBatches(Batches):
-    """Batches of samples by random symmetries, which follow from seed, epoch and batch.
-
-    Args:
-        symmetry: function `(inputs, outputs, rng)`.
-        *arrays, **options: of `Batches`.
-    """
+    """Batches of samples by random symmetries, which follow from seed, epoch and batch."""
 
     def __init__(self, symmetry, *arrays, **options):
         super().__init__(*arrays, **options)
@@ -188,18 +232,14 @@ class ErrorPerEpoch(keras.callbacks.Callback):
 
 
 class ErrorsElsewhere(keras.callbacks.Callback):
-    """Notes the errors at other sizes after each of the last epochs.
-
-    Args:
-        samples: dictionary from sizes to `(inputs, outputs)`.
-    """
+    """Notes the errors at other sizes after each of the last epochs."""
 
     def __init__(self, samples):
         super().__init__()
         self.samples, self.errors = samples, {size: [] for size in samples}
 
     def on_epoch_end(self, epoch, logs=None):
-        if epoch >= self.params["epochs"] - pde_report.LAST:
+        if epoch >= self.params["epochs"] - LAST:
             for size, (inputs, outputs) in self.samples.items():
                 resized = keras_xd.resize(self.model, inputs.shape[1:])
                 self.errors[size].append(mean_error(resized, inputs, outputs))
@@ -265,17 +305,7 @@ def optimizers(recipe, steps_per_epoch, epochs):
 
 
 def run(method, problem, data, epochs, seed, options, elsewhere=()):
-    """Train one network; return what was measured of it.
-
-    Args:
-        method: name of the network.
-        problem: the `Problem`.
-        data: samples to train and to evaluate on.
-        epochs: number of epochs.
-        seed: what weights and batches follow from.
-        options: the arguments of the experiment.
-        elsewhere: dictionary from other sizes to samples to evaluate on.
-    """
+    """Train one network; return what was measured of it."""
     (inputs, outputs), (test_inputs, test_outputs) = data
     recipe, decoding = chosen_recipe(problem, options), None
     if problem.normalize:
@@ -299,7 +329,7 @@ def run(method, problem, data, epochs, seed, options, elsewhere=()):
     batches = drawn(inputs, outputs, batch_size=options.batch_size, seed=seed)
     weights_optimizer, architecture_optimizer = optimizers(recipe, len(batches), epochs)
     loss = keras_xd.losses.RelativeL2(reduction="sum")
-    compiling = {"loss": loss, "jit_compile": options.jit}
+    compiling = {"loss": loss, "jit_compile": problem.jit_compile}
     if method == "XD":
         model = keras_xd.SearchModel(model)
         model.compile(weights_optimizer, architecture_optimizer, **compiling)
@@ -317,9 +347,9 @@ def run(method, problem, data, epochs, seed, options, elsewhere=()):
         "parameters": sum(int(np.prod(v.shape)) for v in model.trainable_variables),
         "error": error(final),
         "errors": [round(value, 6) for value in log.errors],
-        "mean_of_last": statistics.mean(log.errors[-pde_report.LAST :]),
+        "mean_of_last": statistics.mean(log.errors[-LAST:]),
         "seconds_per_epoch": statistics.median(log.seconds),  # the first includes the tracing
-        "jit_compile": options.jit,
+        "jit_compile": problem.jit_compile,
         "architecture_rate": recipe.rate if method == "XD" else None,
         "recipe": options.recipe,
         "elsewhere": {str(size): errors for size, errors in others.errors.items()},
@@ -340,15 +370,13 @@ def chosen_recipe(problem, options):
 
 def describe(problem, options, arguments):
     """Return the settings that the results depend on."""
-    left_out = (options.data_dir, options.note)
-    words = ["…" if word in left_out else word for word in arguments]
+    words = ["…" if word == options.data_dir else word for word in arguments]
     folder = options.data_dir or os.environ.get("KERAS_XD_DATA_DIR")
     variable = "KERAS_XD_DATA_DIR=… " if folder and not options.data_dir else ""
     script = f"examples/experiments/xd/{problem.name}.py"
     return {
         "command": f"{variable}{' '.join(['python', script, *words])}",
         "data": "read from the data folder" if folder else "generated",
-        "evaluated_on": options.evaluate_on,
         "samples": f"{options.train} for training, {options.test} for evaluation",
         "batch_size": options.batch_size,
         "network": f"4 blocks, width {options.width}, modes {options.modes}; kernels of the "
@@ -356,44 +384,28 @@ def describe(problem, options, arguments):
         "weights": f"Adam, rate {WEIGHTS_RATE:g}",
         "operations": "depth 1, no bias of the spectrum, no gates",
         "normalization": "of each point, function and solution" if problem.normalize else "none",
-        "versions": f"Keras {keras.__version__}, TensorFlow {tf.__version__}",
-        "threads": tf.config.threading.get_intra_op_parallelism_threads()
-        or int(os.environ.get("TF_NUM_INTRAOP_THREADS", 0))
-        or "all",
-        "note": options.note or "none",
+        "versions": reporting.versions(),
+        "threads": reporting.threads(),
     }
 
 
 def parse(problem, arguments):
     """Return the options and, for each resolution, the data."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--resolution", type=positive, nargs="+", default=list(problem.resolutions))
+    parser = reporting.parser(__doc__)
+    several = {"type": positive, "nargs": "+"}
+    parser.add_argument("--resolution", default=list(problem.resolutions), **several)
     parser.add_argument(
-        "--epochs",
-        type=positive,
-        nargs="+",
-        default=[problem.epochs],
-        help="one number, or one for each resolution",
+        "--epochs", default=[problem.epochs], help="one, or of each size", **several
     )
-    parser.add_argument("--also-at", type=positive, nargs="+", default=[], metavar="SIZE")
-    parser.add_argument("--seeds", type=positive, default=1, help="number of repetitions")
-    parser.add_argument(
-        "--methods", choices=pde_report.METHODS, nargs="+", default=list(pde_report.METHODS)
-    )
+    parser.add_argument("--also-at", default=[], metavar="SIZE", **several)
+    methods = METHODS
+    parser.add_argument("--methods", choices=methods, nargs="+", default=list(methods))
     parser.add_argument("--data-dir", help="folder of the data; KERAS_XD_DATA_DIR by default")
-    parser.add_argument("--train", type=positive, default=1000, help="training samples")
-    parser.add_argument("--test", type=positive, default=100, help="test samples")
-    parser.add_argument("--batch-size", type=positive, default=20)
-    parser.add_argument("--width", type=positive, default=problem.width)
-    parser.add_argument("--modes", type=positive, default=problem.modes)
+    parsing.add(parser, positive, seeds=(1, "number of repetitions"), train=1000, test=100)
+    parsing.add(parser, positive, batch_size=20, width=problem.width, modes=problem.modes)
     parser.add_argument("--recipe", choices=problem.recipes, default=next(iter(problem.recipes)))
-    parser.add_argument("--architecture-rate", type=float, help="instead of that of the recipe")
-    parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")
-    parser.add_argument(
-        "--jit", action=argparse.BooleanOptionalAction, default=problem.jit_compile, help="use XLA"
-    )
+    parsing.add(parser, parsing.rate, architecture_rate=(None, "instead of that of the recipe"))
     reporting.add_arguments(parser, resume=True)
-    parser.add_argument("--note", help="sentence for the results page")
     options = parser.parse_args(arguments)
     if len(options.epochs) == 1:
         options.epochs *= len(options.resolution)
@@ -404,19 +416,14 @@ def parse(problem, arguments):
     paths = [options.output / f"{problem.name}.{ending}" for ending in reporting.ENDINGS]
     reporting.check_output(parser, options, paths, options.output / f"{problem.name}.json")
     try:
-        data = [_load(problem, resolution, options) for resolution in options.resolution]
+        return options, [_load(problem, size, options) for size in options.resolution]
     except ValueError as error:
         parser.error(str(error))
-    return options, data
 
 
 def _load(problem, resolution, options):
     """Return the samples to train and to evaluate on."""
-    train, test = problem.load(resolution, options.data_dir, options.train, options.test)
-    if options.evaluate_on == "test":
-        return train, test
-    border = options.train - max(1, options.train // 10)
-    return tuple(x[:border] for x in train), tuple(x[border:] for x in train)
+    return problem.load(resolution, options.data_dir, options.train, options.test)
 
 
 def main(problem, arguments=None):
@@ -425,7 +432,7 @@ def main(problem, arguments=None):
     options, every_data = parse(problem, arguments)
     results = reporting.Results(
         problem.name,
-        functools.partial(pde_report.page, problem),
+        functools.partial(page, problem),
         options.output,
         describe(problem, options, arguments),
         overwrite=options.overwrite,
@@ -433,13 +440,15 @@ def main(problem, arguments=None):
         joined=True,
     )
     elsewhere = {size: _load(problem, size, options)[1] for size in options.also_at}
-    started = time.perf_counter()
-    for data, epochs in zip(every_data, options.epochs, strict=True):
-        for seed in range(options.seeds):
-            for method in options.methods:
-                key = (data[0][0].shape[1], epochs, options.recipe, seed, method)
-                results.obtain(key, run, method, problem, data, epochs, seed, options, elsewhere)
-    table = pde_report.table(problem, results.runs)
-    print("\n".join(["", *table, f"Results: {options.output}"]))
-    print(f"Total: {time.perf_counter() - started:.0f} s")
-    return results.runs
+    data = dict(zip(options.resolution, every_data, strict=True))
+
+    def measured(size, epochs, recipe, seed, method):
+        return run(method, problem, data[size], epochs, seed, options, elsewhere)
+
+    keys = [
+        (size, epochs, options.recipe, seed, method)
+        for size, epochs in zip(options.resolution, options.epochs, strict=True)
+        for seed, method in itertools.product(range(options.seeds), options.methods)
+    ]
+    line = "{method}, size {resolution}, seed {seed}: {error:.4f}".format_map
+    return reporting.run_all(results, keys, measured, line).runs

@@ -25,14 +25,14 @@ def test_pieces_and_what_follows(folder, monkeypatch):
     np.testing.assert_array_equal(x, [[2, 3, 1, 4], [1, 2, 3, 1], [4, 1, 4, 1]])
     np.testing.assert_array_equal(y, [[3, 1, 4, 1], [2, 3, 1, 4], [1, 4, 1, 2]])
     np.testing.assert_array_equal(others, [[4, 1, 4, 1], [0, 0, 0, 1]])  # "c c xyz ab"
-    monkeypatch.setenv(characters.VARIABLE, str(folder))
+    monkeypatch.setenv("KERAS_XD_DATA_DIR", str(folder))
     ((few, _), *_), _ = characters.load(length=4, subset=2)
     np.testing.assert_array_equal(few, x[:2])
 
 
-def test_bad_input(folder, tmp_path, monkeypatch):
-    monkeypatch.delenv(characters.VARIABLE, raising=False)
-    with pytest.raises(ValueError, match="ptb_words.npz and ptb_vocab.txt .* Received: None"):
+def test_bad_input(folder, monkeypatch):
+    monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
+    with pytest.raises(ValueError, match="must hold ptb_words.npz. Received: data_dir=None"):
         characters.load()
     with pytest.raises(ValueError, match="more characters than a piece.*8 characters"):
         characters.load(folder, length=8)

@@ -15,7 +15,7 @@ with example_scripts.on_path():
 def no_data_folder(request, monkeypatch):
     """Data are generated unless a test asks for the real ones."""
     if request.node.get_closest_marker("real_data") is None:
-        monkeypatch.delenv(pde.VARIABLE, raising=False)
+        monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
 
 
 # Burgers
@@ -199,23 +199,17 @@ def test_darcy_is_read(data_path):
 
 
 def test_data_refuse_nonsense(tmp_path, rng):
-    with pytest.raises(ValueError, match="must hold burgers1d.npz.*Received: '.*none'"):
-        pde.burgers(64, tmp_path / "none")
-    with pytest.raises(ValueError, match="must hold darcy85.npz"):
-        pde.darcy(43, tmp_path)
-    arrays = {
-        f"{n}_{p}": rng.normal(size=(3, 1024)) for n in ("u0", "u") for p in ("train", "test")
-    }
-    np.savez(tmp_path / "burgers1d.npz", **arrays)
+    for load, size, names in ((pde.burgers, (1024,), ("u0", "u")), (pde.darcy, (85, 85), "au")):
+        file = {pde.burgers: pde.BURGERS_FILE, pde.darcy: pde.DARCY_FILE}[load]
+        with pytest.raises(ValueError, match=f"must hold {file}. Received: data_dir='.*none'"):
+            load(43, tmp_path / "none")
+        keys = [f"{name}_{part}" for name in names for part in ("train", "test")]
+        np.savez(tmp_path / file, **{key: rng.normal(size=(3, *size)) for key in keys})
+        with pytest.raises(ValueError, match="Received: resolution=100"):
+            load(100, tmp_path, train=3, test=3)
+        with pytest.raises(ValueError, match="Received: test=4"):
+            load(8 if load is pde.burgers else 43, tmp_path, train=3, test=4)
     assert pde.burgers(8, tmp_path, train=3, test=2)[1][0].shape == (2, 8, 2)
-    with pytest.raises(ValueError, match="Received: resolution=100"):
-        pde.burgers(100, tmp_path, train=3, test=3)
-    with pytest.raises(ValueError, match="Received: test=4"):
-        pde.burgers(64, tmp_path, train=3, test=4)
-    arrays = {f"{n}_{p}": np.ones((3, 85, 85)) for n in ("a", "u") for p in ("train", "test")}
-    np.savez(tmp_path / "darcy85.npz", **arrays)
-    with pytest.raises(ValueError, match="Received: resolution=40"):
-        pde.darcy(40, tmp_path, train=3, test=3)
     with pytest.raises(ValueError, match="Received: number=0"):
         pde.generate_burgers(0, 16)
     with pytest.raises(ValueError, match="resolution=1"):

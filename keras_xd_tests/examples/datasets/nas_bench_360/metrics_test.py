@@ -13,11 +13,6 @@ with example_scripts.on_path():
     metrics = importlib.import_module("datasets.nas_bench_360.metrics")
 
 
-def test_share_of_wrong_classes():
-    scores = np.array([[0.1, 0.9], [0.8, 0.2], [3.0, -1.0], [0.0, 0.1]])
-    assert metrics.zero_one_error(np.array([1, 1, 0, 0]), scores) == 0.5
-
-
 def test_relative_l2_by_a_loop(rng):
     expected, predicted = rng.normal(size=(2, 5, 4, 3, 1))
     errors = []
@@ -91,9 +86,3 @@ def test_groups_vote(rng):
     found = metrics.voted_f1_error(classes, scores, groups, 4)
     assert found == pytest.approx(1 - expected)
     assert not np.isclose(found, metrics.voted_f1_error(classes, scores, np.arange(48), 4))
-
-
-def test_means_of_groups():
-    values = np.array([[1.0, 2.0], [5.0, 5.0], [3.0, 4.0]])
-    found = metrics.group_means(values, np.array([3, 1, 3]))
-    np.testing.assert_array_equal(found, [[5, 5], [2, 3]])

@@ -76,18 +76,17 @@ def test_large_proteins_are_cropped(tmp_path):
     assert len(places) > 1
 
 
-def test_bad_proteins(tmp_path, rng):
-    found = tiny_files.psicov(tmp_path)
-    file = tmp_path / "psicov" / "proteins" / "1p0A.npz"
-    np.savez(file, **{**found["1p0A"], "pssm": np.ones((22, 40))})
-    with pytest.raises(ValueError, match=r"Received: \{'pssm': \(22, 40\)\} in 1p0A.npz"):
-        proteins.psicov(tmp_path)
-    np.savez(file, **{key: value for key, value in found["1p0A"].items() if key != "sa"})
-    with pytest.raises(ValueError, match="1p0A.npz must hold the arrays .* sa"):
-        proteins.psicov(tmp_path)
-    np.savez(file, **tiny_files.protein(503, rng))
-    with pytest.raises(ValueError, match="at most 502 residues. Received: 503 .* 1p0A.npz"):
-        proteins.psicov(tmp_path)
-    (tmp_path / "psicov.lst").write_text("\n")
-    with pytest.raises(ValueError, match="psicov.lst, which is empty"):
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"pssm": np.ones((22, 40))}, r"Received: \{'pssm': \(22, 40\)\} in 1p0A.npz"),
+        ({"sa": None}, "1p0A.npz must hold the arrays .* sa"),
+        (tiny_files.protein(503, np.random.default_rng(0)), "at most 502 residues. Received: 503"),
+    ],
+)
+def test_bad_proteins(changed, message, tmp_path):
+    arrays = {**tiny_files.psicov(tmp_path)["1p0A"], **changed}
+    kept = {key: value for key, value in arrays.items() if value is not None}
+    np.savez(tmp_path / "psicov" / "proteins" / "1p0A.npz", **kept)
+    with pytest.raises(ValueError, match=message):
         proteins.psicov(tmp_path)

@@ -57,7 +57,6 @@ def test_methods_come_to_the_budget(tiny, tmp_path, monkeypatch):
     for run in (cut, narrow):
         assert 0.3 < run["multiply_adds"] / whole["multiply_adds"] < 0.6
         assert run["parameters"] < whole["parameters"] and run["bytes"] < whole["bytes"]
-    assert [len(run["training_accuracy"]) for run in results.runs] == [3, 3, 3, 3]
     assert [len(run["seconds"]) for run in results.runs] == [2, 3, 2, 2]
     assert all(run["score"] in [n / 6 for n in range(7)] for run in results.runs)
     page = (tmp_path / "pruned_resnet.md").read_text(encoding="utf-8")

@@ -74,7 +74,7 @@ def check_results(name, folder, tuner, trials):
 
 @pytest.mark.parametrize("name", ["grammar_cifar10", "tune_burgers"])
 def test_an_example_runs_and_writes_its_results(name, tmp_path, images, monkeypatch):
-    monkeypatch.delenv(pde.VARIABLE, raising=False)
+    monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
     one_block = functools.partial(keras_xd.models.fno, blocks=1)
     monkeypatch.setattr(keras_xd.models, "fno", one_block)
     tuner = run(name, tmp_path)
@@ -124,15 +124,6 @@ def test_the_best_trial_again_is_the_one_with_the_best_mean():
     assert tuning.best_again(tuner, 3, 2, train)[0] == {"name": "c"}
 
 
-def test_differences_are_counted_in_images_seed_by_seed():
-    runs = {
-        name: [{"test_accuracy": accuracy} for accuracy in accuracies]
-        for name, accuracies in {"found": [0.9, 0.8], "ReLU": [0.8, 0.8]}.items()
-    }
-    found = tuning.differences("found", tuning.columns(runs), 10)
-    assert found == "more right of 10 test images, seed by seed: 0.5 ± 0.7 (than ReLU)"
-
-
 def test_the_network_by_hand_is_in_the_space(rng):
     script = scripts["grammar_cifar10"]
     space = script.space()
@@ -145,30 +136,3 @@ def test_the_network_by_hand_is_in_the_space(rng):
     # The stem, four of the blocks, and two with a shortcut where the size is halved.
     assert len(kernels) == 1 + 4 + 3
     assert model.predict(rng.random((2, 8, 8, 3)), verbose=0).shape == (2, 10)
-
-
-def test_known_activations_are_what_their_names_say():
-    script = scripts["activation_search"]
-    x = np.linspace(-3, 3, 9, dtype="float32")[:, None]
-    expected = {"ReLU": np.maximum(x, 0), "Swish": x / (1 + np.exp(-x))}
-    functions = script.spaces.activation_functions()
-    for name, term in script.known().items():
-        functions.check(functions.parse(str(term)))  # part of the space that is searched
-        model = script.activation(term, (1,), "function")
-        np.testing.assert_allclose(model.predict(x, verbose=0), expected[name], atol=1e-6)
-
-
-def test_the_error_of_burgers_is_relative():
-    script = scripts["tune_burgers"]
-    outputs = np.array([[[3.0], [4.0]], [[0.0], [2.0]]])
-    inputs = keras.Input((2, 1))
-    model = keras.Model(inputs, inputs * 0.5)
-    assert script.pde_experiment.mean_error(model, outputs, outputs) == pytest.approx(0.5)
-
-
-def test_the_grammar_of_the_small_networks():
-    space = scripts["grammar_cifar10"].space()
-    assert isinstance(space, Grammar)
-    # A block: 30 operations at each place, connected or not.
-    block = 30**2 + 30**3 + 30**4
-    assert space.count() == block**2 + 2 * block**3

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 
 import keras
 import numpy as np
@@ -14,7 +15,6 @@ with example_scripts.on_path():
     chrysalis = importlib.import_module("experiments.k.chrysalis")
     models = importlib.import_module("experiments.k.chrysalis_models")
     report = importlib.import_module("experiments.k.chrysalis_report")
-    training = importlib.import_module("experiments.k.chrysalis_training")
 
 
 @pytest.fixture
@@ -71,7 +71,9 @@ def refusal(capsys, *arguments):
 def samples(shape=(4, 4, 3), classes=3, number=9, batch_size=3, kind="plain"):
     rng = np.random.default_rng(0)
     pair = rng.integers(256, size=(number, *shape), dtype="uint8"), np.arange(number) % classes
-    batches = chrysalis.functools.partial(chrysalis._image_batches, batch_size, kind == "plain")
+    batches = chrysalis.functools.partial(
+        chrysalis.ImageBatches, batch_size=batch_size, augment=kind == "plain"
+    )
     return chrysalis.Data(pair, pair, classes, batches, chrysalis.normalize)
 
 
@@ -95,8 +97,6 @@ def test_searches_are_evaluated_in_three_ways_and_kept(images, tiny, tmp_path, m
         assert set(run["accuracy"]) == set(run["seconds"]) == protocols
         assert all(0 <= value <= 1 for value in run["accuracy"].values())
         assert (run["architecture_parameters"] == 0) == fixed and run["samples"] == [11, 5]
-        moved = [layer[m] for layer in run["distances"].values() for m in "KLM"]
-        assert len(moved) == (0 if fixed else 3) and all(value > 0 for value in moved)
     sizes = [run["parameters"] - run["architecture_parameters"] for run in kept["runs"]]
     assert len(set(sizes)) == 1  # the architecture of random operations is not trained
     page = files["chrysalis_transfer.md"].decode()
@@ -153,7 +153,7 @@ def test_every_experiment_runs(experiment, kind, method, images, tiny, sentences
 def test_classes_are_split_and_numbered_again(images, tmp_path):
     options, _ = chrysalis.parse(["--experiment", "transfer", "--output", str(tmp_path)])
     first, second = chrysalis.load("transfer", "plain", 0, options)
-    inputs, labels = chrysalis._images(*chrysalis._place(options))[0]
+    inputs, labels = chrysalis._images(os.environ.get("TFDS_DATA_DIR"), options.subset)[0]
     for data, classes in ((first, range(5)), (second, range(5, 10))):
         chosen = [index for index, label in enumerate(labels) if label in classes]
         np.testing.assert_array_equal(data.train[0], inputs[chosen])
@@ -162,36 +162,7 @@ def test_classes_are_split_and_numbered_again(images, tmp_path):
     assert len(first.train[0]) + len(second.train[0]) == 16
 
 
-@pytest.mark.parametrize("experiment", ["lenet", "spherical"])
-def test_what_is_evaluated_on(images, tmp_path, experiment):
-    arguments = ["--experiment", experiment, "--output", str(tmp_path)]
-    options, _ = chrysalis.parse(arguments)
-    kind = chrysalis.EXPERIMENTS[experiment].kinds[0]
-    data, other = chrysalis.load(experiment, kind, 0, options)
-    assert (len(data.train[0]), len(data.evaluation[0]), other) == (16, 8, None)
-    options, _ = chrysalis.parse([*arguments, "--evaluate-on", "validation"])
-    data, _ = chrysalis.load(experiment, kind, 0, options)
-    assert (len(data.train[0]), len(data.evaluation[0])) == (12, 4)
-
-
-def test_digits_are_trained_on_from_0_to_1(images, tmp_path):
-    options, _ = chrysalis.parse(["--experiment", "spherical", "--output", str(tmp_path)])
-    data, _ = chrysalis.load("spherical", "rotated", 0, options)
-    inputs, _ = data.batches(*data.train, 0)[0]
-    assert inputs.dtype == "float32" and inputs.min() == 0 and inputs.max() == 1
-    assert inputs.shape == (16, 60, 60, 1)
-
-
 # Networks
-
-
-def test_methods_have_search_start_and_depth():
-    assert models.parts("convolution") == (None, None, None)
-    assert models.parts("random") == (None, "scratch", None)
-    assert models.parts("sgd_first_warm") == ("sgd", "first_warm", None)
-    assert models.parts("depth_7") == ("sgd", "scratch", 7)
-    titles = [models.title(m) for e in chrysalis.EXPERIMENTS.values() for m in e.methods]
-    assert len(set(titles)) == len({m for e in chrysalis.EXPERIMENTS.values() for m in e.methods})
 
 
 def test_depths_and_starts():
@@ -218,18 +189,6 @@ def test_a_warm_start_is_the_network():
     np.testing.assert_allclose(space(inputs), backbone(inputs), atol=1e-4)
 
 
-def test_linear_baselines_have_as_many_units():
-    shape = (8, 8, 3)
-    lenet = models.network("lenet", "convolution", samples(shape))
-    for method, layer in (("linear", keras.layers.Dense), ("k_layer", keras_xd.layers.KDense)):
-        model = models.network("lenet", method, samples(shape))
-        for index in (1, 2):
-            units = model.get_layer(f"units{index}")
-            assert isinstance(units, layer)
-            assert units.units == np.prod(lenet.get_layer(f"pool{index}").output.shape[1:])
-        assert model.output_shape == lenet.output_shape
-
-
 # Training
 
 
@@ -252,13 +211,13 @@ def test_budgets(search, number, epochs, steps):
     x = keras_xd.layers.KOpConv1D(2, 3, name="conv1", depth=1)(rows)
     model = keras.Model(inputs, keras.layers.Dense(3)(keras.layers.Flatten()(x)))
     before = [keras.ops.convert_to_numpy(v) for v in keras_xd.architecture_variables(model)]
-    fitted = training.fit(model, data, "sgd", epochs, seed=0, search=search)
+    fitted = models.fit(model, data, "sgd", epochs, seed=0, search=search)
     if search is None:
         assert int(fitted.optimizer.iterations) == steps
         return
     optimizer = fitted.search_optimizer
     assert int(optimizer.weights_optimizer.iterations) == steps
-    assert fitted.mode == training.MODES[search]
+    assert fitted.mode == models.MODES[search]
     adam = isinstance(optimizer.architecture_optimizer, keras.optimizers.Adam)
     assert adam == search.startswith("darts")
     expected = {"sgd": 4, "sgdr": 8}.get(search, 2)
@@ -267,64 +226,7 @@ def test_budgets(search, number, epochs, steps):
     assert all(np.abs(a - b).max() > 0 for a, b in zip(before, after, strict=True))
 
 
-def test_halves_are_apart():
-    inputs, labels = np.arange(9)[:, None], np.arange(9)
-    (one, first), (other, second) = training.halves(inputs, labels, seed=4)
-    assert len(first) == len(second) == 4 and not set(first) & set(second)
-    np.testing.assert_array_equal(one[:, 0], first)
-    np.testing.assert_array_equal(other[:, 0], second)
-
-
-def test_rates_of_a_period():
-    factors = [training.falling(progress) for progress in (0, 0.49, 0.5, 0.74, 0.75, 0.99)]
-    assert factors == [1, 1, 0.5, 0.5, 0.1, 0.1]
-
-
 # Pages
-
-
-def record(method, seed, accuracy, kind="plain"):
-    return {
-        "method": method,
-        "kind": kind,
-        "seed": seed,
-        "accuracy": accuracy,
-        "seconds": dict.fromkeys(accuracy, 30.0),
-        "parameters": 1234,
-        "architecture_parameters": 34,
-        "samples": [5000, 60],
-        "distances": {"conv1": {"K": 0.25, "L": 0.5, "M": float(seed)}},
-    }
-
-
-def test_the_page(tmp_path, monkeypatch):
-    runs = [
-        record("convolution", 0, {"offline": 0.5}),
-        record("convolution", 1, {"offline": 0.6}),
-        record("sgd_warm", 0, {"supernet": 0.7, "offline": 0.6}),
-        record("sgd_warm", 1, {"supernet": 0.9, "offline": 0.8}),
-        record("depth_2", 0, {"supernet": 0.1, "offline": 0.1}, "permuted"),
-    ]
-    settings = {"experiment": "lenet", "epochs": 3, "batch_size": 7, "evaluate_on": "test"}
-    written = {"command": "python it", "versions": "keras 3", "threads": 2}
-    text = report.page(settings, runs, written)
-    assert "`python it`; keras 3; threads: 2." in text and "3 epochs in batches of 7" in text
-    assert "mean ± standard deviation over the seeds 0, 1, or those in brackets" in text
-    assert "of seed 0 alone" in report.page(settings, runs[:1], written)
-    assert "## plain: 5,000 training and 60 evaluation samples" in text
-    assert "| convolution | – | 55.0 ± 7.1 | 1,234 | 34 | 0.5 |" in text
-    assert "| supernet SGD, warm | 80.0 ± 14.1 | 70.0 ± 14.1 | 1,234 | 34 | 1.0 |" in text
-    assert "| supernet SGD, from scratch, depth 2 | 10.0 (0) | 10.0 (0) |" in text
-    assert "- plain, supernet SGD, warm, supernet: 25.0 ± 7.1\n" in text
-    assert "- plain, supernet SGD, warm, offline: 15.0 ± 7.1\n" in text
-    assert "| supernet SGD, warm | 0.250 / 0.500 / 0.500 | – |" in text
-
-
-def test_methods_keep_their_order():
-    names = ["convolution", "random", "sgd_warm", "sgd_first_warm", "darts2_scratch"]
-    names += [f"depth_{depth}" for depth in range(1, 10)]
-    runs = [record(name, 0, {"offline": 0.5}) for name in reversed(names)]
-    assert [run["method"] for run in report.ordered(runs)] == names
 
 
 def test_nonsense_is_refused(images, tmp_path, capsys, monkeypatch):

@@ -3,7 +3,6 @@
 import importlib
 import inspect
 import json
-from unittest import mock
 
 import keras
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 import keras_xd
 from keras_xd import layers
-from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, Genotype, random_genotype
+from keras_xd.layers.cells.genotypes import Genotype, random_genotype
 from keras_xd_tests import example_scripts
 
 with example_scripts.on_path():
@@ -102,17 +101,14 @@ def test_a_guided_search_is_measured_and_kept(
     assert [guided["method"], random["method"]] == ["nos_guided", "random"]
     found = Genotype.from_dict(guided["genotype"])
     assert set(found.normal.operations + found.reduction.operations) <= set(few_operations)
-    assert guided["search"]["attention_transfer"][0] > 0
     assert 0.9 < guided["search"]["normal_entropy"][0] <= 1
-    assert guided["search"]["parameter_free_share"] == [1.0]
-    assert guided["operations"] == list(few_operations)
     drawn = random_genotype(np.random.default_rng(3), few_operations)
     assert Genotype.from_dict(random["genotype"]) == drawn
     given = {"auxiliary": False, "drop_path": results.settings["drop_path"], "seed": 3}
     assert made == [(which, 3, 2, (8, 8, 3), 10, given) for which in (found, drawn)]
     assert guided["parameters"] == 3 * 10 + 10
     for run in (guided, random):
-        assert len(run["training_accuracy"]) == 1 and run["seconds"] > 0
+        assert run["seconds"] > 0
         assert run["accuracy"] in [n / 5 for n in range(6)]
     page = files["nos_search.md"].decode()
     assert "nos/nos.py search --methods nos_guided random --seeds 3 --batch-size 8 " in page
@@ -128,108 +124,6 @@ def test_a_guided_search_is_measured_and_kept(
     assert again["genotype"] == guided["genotype"]
     assert "not overwritten" in refusal(capsys, *arguments, "--epochs", "3")
     assert (tmp_path / "new" / "nos_search.json").read_bytes() == files["nos_search.json"]
-
-
-@WITHOUT_WEIGHTS
-def test_a_search_can_be_decided_by_perturbation(images, few_operations, monkeypatch):
-    """All operations are missed alike, so that the first ones are taken."""
-    evaluated = []
-
-    def evaluate(self, x, y, **options):
-        batches = x if y is None else [(x, y)]
-        evaluated.append((sum(len(images) for images, _ in batches), options["batch_size"]))
-        return {"loss": 1.0}
-
-    monkeypatch.setattr(keras_xd.SearchModel, "evaluate", evaluate)
-    arguments = ["search", *SMALL, "--relaxation", "perturbation", "--output", "nowhere"]
-    options, train, evaluation, _ = nos.parse([*arguments, "--batch-size", "4"])
-    found, noted = nos_training.search("nos", train, evaluation, 3, options)
-    assert set(evaluated) == {(4, 4)} and len(evaluated) == 1 + 2 * 18 * 2
-    assert found.normal == found.reduction and found.normal.operations == few_operations[:1]
-    assert len(noted["genotypes"]) == 1
-
-
-def test_a_plain_network_is_trained_by_the_same_recipe(images, tmp_path, monkeypatch):
-    monkeypatch.setattr(nos_training, "accuracy", lambda model, data: 0.5)
-    optimizers = []
-    make = nos_training.optimizer
-    monkeypatch.setattr(
-        nos_training, "optimizer", lambda *a: optimizers.append(make(*a)) or optimizers[-1]
-    )
-    network = mock.Mock(side_effect=three_stages)
-    monkeypatch.setattr(keras_xd.models, "resnet20", network)
-    arguments = ["search", *SMALL, "--methods", "resnet", "--resnet-width", "2", "--pool", "2"]
-    arguments += ["--epochs", "3", "--training-warmup-epochs", "1", "--training-rate", "0.1"]
-    arguments += ["--training-decay", "5e-4", "--nesterov", "--output", str(tmp_path)]
-    results = nos.main(arguments)
-    (run,) = results.runs
-    # One step an epoch: the rate rises in one, and falls in two.
-    (made,) = optimizers
-    rates = [float(made._learning_rate(step)) for step in range(4)]
-    np.testing.assert_allclose(rates, [0.005, 0.1, 0.05, 0.0], atol=1e-6)
-    assert made.nesterov and made.weight_decay == pytest.approx(5e-3)
-    network.assert_called_once_with((4, 4, 3), 10, width=2)
-    assert run["parameters"] == nos_training.count(three_stages((4, 4, 3), 10, 2))
-    assert {path.name for path in tmp_path.iterdir()} == {
-        f"nos_search.{ending}" for ending in ("json", "md")
-    }
-    page = results.paths["md"].read_text()
-    assert "plain ResNet-20" in page and "--nesterov`" in page and "--nesterov True" not in page
-    assert "rises for 1 epoch, with weight decay 0.0005 and Nesterov's momentum" in page
-
-
-@WITHOUT_WEIGHTS
-def test_weights_of_guidance_are_compared_by_the_search_network(
-    images, few_operations, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(nos_training, "accuracy", lambda model, data: 0.25)
-    weights, compile_search = [], keras_xd.SearchModel.compile
-
-    def compiled(search, *arguments, guidance=None, **options):
-        weights.append(guidance and guidance.weight)
-        compile_search(search, *arguments, guidance=guidance, **options)
-
-    monkeypatch.setattr(keras_xd.SearchModel, "compile", compiled)
-    arguments = ["guidance", *SMALL, "--methods", "unguided", "weight_100", "--output"]
-    kept = ["--keep", str(tmp_path / "kept")]
-    results = nos.main([*arguments, str(tmp_path / "new"), *kept])
-    unguided, guided = results.runs
-    assert weights == [None, 100.0]
-    assert "teacher_accuracy" not in unguided and guided["teacher_accuracy"] == 0.25
-    assert [run["accuracy"] for run in results.runs] == [0.25, 0.25]
-    assert {"epochs", "cells", "guidance_weight"}.isdisjoint(results.settings)
-    page = results.paths["md"].read_text()
-    assert "transfer of the table's weight" in page and "from scratch" not in page
-    names = {path.name for path in (tmp_path / "new").iterdir()}
-    assert names == {"nos_guidance.json", "nos_guidance.md"}
-    # The comparison of cells goes on from the same searches.
-    monkeypatch.setattr(nos_training, "search", None)
-    for method, run in (("nos", unguided), ("nos_guided", guided)):
-        same = ["search", *SMALL, "--guidance-weight", "100", *kept, "--output", str(tmp_path)]
-        options, train, evaluation, _ = nos.parse([*same, "--channels", "3"])
-        found = nos.searched(method, 0, train, evaluation, options)
-        assert found["genotype"] == run["genotype"]
-
-
-def test_images_that_are_large_enough_have_an_auxiliary_output(rng, monkeypatch):
-    monkeypatch.setattr(nos_training, "SMALLEST_AUXILIARY", 29)
-    pair = rng.integers(256, size=(4, 32, 32, 3), dtype="uint8"), rng.integers(10, size=4)
-    arguments = ["search", *SMALL, "--drop-path", "0.1"]
-    monkeypatch.setattr(nos.cifar10, "load_data", lambda options: (pair, pair))
-    options, *_ = nos.parse([*arguments, "--output", "nowhere"])
-    genotype = random_genotype(np.random.default_rng(0), ("identity", "max_pooling_3"))
-    made = []
-    network = keras_xd.models.nos_network
-    monkeypatch.setattr(
-        keras_xd.models, "nos_network", lambda *a, **k: made.append(network(*a, **k)) or made[-1]
-    )
-    found = nos_training.retrain(genotype, pair, pair, 0, options)
-    plain = network(genotype, 3, 2, (32, 32, 3), 10, auxiliary=False)
-    assert made[0].output_names == ["classifier", "auxiliary"]
-    assert found["parameters"] == nos_training.count(plain)
-    # Drop-path began at 0, and the auxiliary output was trained.
-    assert float(made[0].get_layer("cell1").drop_path_progress) == 0
-    assert np.any(made[0].get_layer("auxiliary").bias.numpy())
 
 
 def test_calibration_by_hand(rng, monkeypatch):
@@ -293,52 +187,6 @@ def test_a_calibration_is_measured_without_touching_the_statistics(images, tmp_p
     keras.tree.map_structure(np.testing.assert_array_equal, model.get_weights(), before)
     page = (tmp_path / "nos_calibration.md").read_text()
     assert "Each pixel is the mean of 2 × 2 of the image." in page and "--pool 2" in page
-
-
-def record(method, seed, accuracy, **more):
-    return {
-        "method": method,
-        "kind": "cifar10",
-        "seed": seed,
-        "accuracy": accuracy,
-        "parameters": 1000 + 10 * len(method),
-        "seconds": 7.0,
-        "training_accuracy": [0.1, accuracy],
-        "command": f"python {seed}",
-        **more,
-    }
-
-
-def test_tables_hold_means_and_differences(rng):
-    genotype = random_genotype(np.random.default_rng(0), FEATURE_OPERATIONS).to_dict()
-    noted = {"normal_entropy": [1, 0.75], "reduction_entropy": [1, 0.5]}
-    runs = [
-        record("nos", seed, accuracy, genotype=genotype, search=noted, search_seconds=30.0)
-        for seed, accuracy in enumerate((0.8, 0.9))
-    ]
-    runs += [record("random", n, 0.75 - n / 10, genotype=genotype) for n in range(2)]
-    numbers = {"training_images": 5, "evaluation_images": 6, "evaluate_on": "test"}
-    numbers |= {"drop_path": 0.2, "teacher_alpha": 84.0, "guidance_weight": 1000.0}
-    numbers |= {"order": "first_order", "guidance_form": "stable", **nos.SEARCH_NUMBERS}
-    numbers["cutout"] = 16
-    settings = {"experiment": "search", **nos.NUMBERS, **numbers}
-    text = nos_report.page(settings, runs, {"versions": "keras 3"})
-    assert "| all operations | 15.00 ± 7.07 | 1,030 | 0.750, 0.500 | 30 ± 0 | 7 |" in text
-    # The quantile of t with two degrees of freedom is 4.303, the standard error 7.071.
-    expected = "| all operations | 2 | 15.00 | -15.42 to 45.42 | 2 of 2 |"
-    assert expected in text and "30.00 ± 7.07 (2 cells)" in text
-    assert "Written by `python 0` and `python 1`" in text
-    runs = [record("none", 0, 0.8), record("dynamic_3", 0, 0.85), record("none", 1, 0.9)]
-    for run in runs:
-        run |= {
-            "deviation_at_start": 2.0,
-            "gates": [0.1, -0.2, 0.3][: 3 * (run["accuracy"] == 0.85)],
-        }
-    settings |= {"experiment": "calibration", "pool": 1}
-    text = nos_report.page(settings, runs, {"versions": "keras 3"})
-    assert "| ResNet-20 | 15.00 ± 7.07 | – | 2.00 ± 0.00 | – | 1,040 | 7 |" in text
-    start = "| + dynamic convolution 3 × 3 | 15.00 (0) | -5.00 (0) |"
-    assert f"{start} 2.00 | 0.10, -0.20, 0.30 | + 50 | 7 |" in text and "mean of" not in text
 
 
 def test_nonsense_is_refused(images, capsys, tmp_path):

