@@ -16,9 +16,8 @@ from keras_xd_tests import programs
 TESTS = pathlib.Path(__file__).parent
 SETTINGS = {
     "KERAS_BACKEND": "tensorflow",
-    "TF_CPP_MIN_LOG_LEVEL": "2",
     "TF_ENABLE_ONEDNN_OPTS": "1",  # some processors have no channels-first convolution without it
-    **dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1"),  # a process
+    **dict.fromkeys((f"TF_NUM_{name}_THREADS" for name in ("INTRAOP", "INTEROP")), "1"),
     "OPENBLAS_NUM_THREADS": "1",
     "MPLBACKEND": "Agg",
     "JAX_ENABLE_X64": "1",  # or float64 is float32
@@ -35,7 +34,6 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out other parts than `--part`; skip what a backend cannot run, with the reason."""
     part, parts = map(int, config.getoption("--part").split("/"))
     files = {item: item.path.relative_to(TESTS).as_posix() for item in items}
     items[:] = [i for i in items if zlib.crc32(files[i].encode()) % parts == part - 1]
@@ -45,12 +43,8 @@ def pytest_collection_modifyitems(config, items):
         name = f"{files[item]}::{item.nodeid.partition('::')[2]}"
         if reason := reasons.get(name) or reasons.get(name.partition("[")[0]):
             item.add_marker(pytest.mark.skip(reason=f"not on {BACKEND}: {reason}"))
-
-
-def pytest_collection_finish():
-    """Keep what is imported out of the collections that KerasTuner asks for with each model."""
     gc.collect()
-    gc.freeze()
+    gc.freeze()  # KerasTuner collects garbage with each model, of all that is imported else
 
 
 def pytest_runtest_setup(item):
@@ -62,7 +56,6 @@ def pytest_runtest_setup(item):
 
 
 def _real_data(item):
-    """Return the path that `@pytest.mark.real_data(variable, *parts)` names."""
     variable, *parts = item.get_closest_marker("real_data").args
     return pathlib.Path(os.environ.get(variable, f"${variable}"), *parts)
 

@@ -107,8 +107,6 @@ def check_of(hint):
         return _anything
     if kind in SEQUENCES:
         return _check_of_sequence(kind, arguments)
-    if kind is collections.abc.Callable:
-        return callable
     if _is_of_numpy(kind, "ndarray"):
         return lambda value: isinstance(value, (list, tuple)) or hasattr(value, "shape")
     return CHECKS.get(kind, lambda value: isinstance(value, kind))
@@ -137,7 +135,13 @@ def _fits_complex(value):
     return isinstance(value, numbers.Number) or hasattr(value, "__complex__")
 
 
-CHECKS = {bool: _fits_bool, int: _fits_int, float: _fits_float, complex: _fits_complex}
+CHECKS: dict[typing.Any, typing.Any] = {
+    bool: _fits_bool,
+    int: _fits_int,
+    float: _fits_float,
+    complex: _fits_complex,
+    collections.abc.Callable: callable,
+}
 
 
 def _is_of_numpy(kind, *names):

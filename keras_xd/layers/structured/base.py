@@ -296,7 +296,6 @@ class BiasOptions(LayerOptions, total=False):
 class LinearOptions(BiasOptions, total=False):
     """Keyword arguments of a mixture in place of a linear layer of Keras, but for its sizes."""
 
-    activation: Activation
     learning_rates: str
     kernel_regularizer: Regularizer
     seed: int | None
