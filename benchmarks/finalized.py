@@ -31,8 +31,8 @@ FORMS = {
     "auto": {"form": "auto"},
     "low rank": {"form": "low_rank"},
     "low rank, folded": {"form": "low_rank", "fold_normalization": True},
-    "spectrum, float16": {"form": "spectrum", "storage": "float16"},
-    "kernel, float16": {"form": "kernel", "storage": "float16"},
+    "spectrum, float16": {"form": "spectrum", "weight_dtype": "float16"},
+    "kernel, float16": {"form": "kernel", "weight_dtype": "float16"},
 }
 
 

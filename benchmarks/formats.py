@@ -125,14 +125,16 @@ KINDS = {
     "StaticXD, 3-D": single((4, 3, 5, 2), "XDConv3D", 2, 2, padding="same", **XD),
     "StaticXD, groups": single((16, 4), "XDConv1D", 4, 3, groups=2, depth=2, **XD),
     "StaticXD, 300 points": single((300, 2), "XDConv1D", 2, 3, depth=3, padding="same", **XD),
-    "StaticXD, float16 storage": single((16, 3), "XDConv1D", 4, 3, finalize={"storage": "float16"}),
+    "StaticXD, float16 storage": single(
+        (16, 3), "XDConv1D", 4, 3, finalize={"weight_dtype": "float16"}
+    ),
     "StaticKernelXD, 1-D": single((16, 3), "XDConv1D", 4, 3, padding="same", **KERNEL),
     "StaticKernelXD, 2-D": single((9, 8, 3), "XDConv2D", 4, 3, depth=2, **KERNEL),
     "StaticKernelXD, bias and gates": single(
         (16, 4), "XDConv1D", 4, 3, frequency_bias=True, channel_gates=True, **KERNEL
     ),
     "StaticKernelXD, bfloat16 storage": single(
-        (16, 3), "XDConv1D", 4, 3, finalize={"form": "kernel", "storage": "bfloat16"}
+        (16, 3), "XDConv1D", 4, 3, finalize={"form": "kernel", "weight_dtype": "bfloat16"}
     ),
     "StaticLowRankXD, 1-D": single((16, 8), "XDConv1D", 8, 3, padding="same", **LOW_RANK),
     "StaticLowRankXD, 2-D": single((16, 12, 8), "XDConv2D", 8, 3, padding="same", **LOW_RANK),

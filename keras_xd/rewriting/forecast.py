@@ -204,11 +204,11 @@ def _row(candidate, new, form):
     row["multiply_adds_after"] = sizes["multiply_adds"] * candidate.calls
     row["memory_after"] = weights + outputs + spectrum
     if hasattr(new, "finalized_sizes"):
-        form = new.finalized_sizes(candidate.shape, form)
-        memory = tensor_bytes((form.parameters,), new.variable_dtype) + outputs
-        row["parameters_finalized"], row["keep"] = form.parameters, form.form
-        row["multiply_adds_finalized"] = form.multiply_adds * candidate.calls
-        row["memory_finalized"] = memory + (spectrum if form.form == "kernel" else 0)
+        plain = new.finalized_sizes(candidate.shape, form)
+        memory = tensor_bytes((plain.parameters,), new.variable_dtype) + outputs
+        row["parameters_finalized"], row["form"] = plain.parameters, plain.form
+        row["multiply_adds_finalized"] = plain.multiply_adds * candidate.calls
+        row["memory_finalized"] = memory + (spectrum if plain.form == "kernel" else 0)
     return LayerForecast(candidate.path, kind, type(new).__name__, None, **row)
 
 

@@ -26,7 +26,7 @@ MODELS = {
         keras.Input((12, 3)),
         keras_xd.layers.XDConv1D(8, 3, frequency_bias=True, channel_gates=True, name="layer"),
         form="kernel",
-        storage="float16",
+        weight_dtype="float16",
     ),
     "low_rank": lambda: finalized(
         keras.Input((24, 8)),

@@ -121,9 +121,9 @@ READERS = {
     **{
         f"finalize {options}": lambda model, options=options: keras_xd.finalize(model, **options)
         for options in (
-            *({"keep": keep} for keep in ("spectrum", "kernel", "auto", "low_rank")),
+            *({"form": form} for form in ("spectrum", "kernel", "auto", "low_rank")),
             {"snap": 0.05},
-            {"storage": "float16"},
+            {"weight_dtype": "float16"},
         )
     },
 }

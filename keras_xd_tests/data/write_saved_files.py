@@ -397,7 +397,7 @@ SPACES = {
 }
 # Other finalized forms, by the names of their files: a space and the arguments of `finalize`.
 FORMS = {
-    "xd_kernel": ("xd", {"form": "kernel", "storage": "float16"}),
+    "xd_kernel": ("xd", {"form": "kernel", "weight_dtype": "float16"}),
     "images_kernel": ("images", {"form": "kernel"}),
     "xd_low_rank": ("xd", {"form": "low_rank", "tolerance": 0.5}),
     "images_snapped": ("images", {"snap": 0.9, "fold_normalization": True}),

@@ -115,7 +115,7 @@ def test_models_that_cannot_be_finalized():
         finalize(3)
 
 
-KERNEL, HALF = {"form": "kernel"}, {"form": "auto", "storage": "bfloat16"}
+KERNEL, HALF = {"form": "kernel"}, {"form": "auto", "weight_dtype": "bfloat16"}
 LOW_RANK = {"form": "low_rank", "tolerance": 1e-6}
 
 
@@ -131,12 +131,12 @@ def test_forms_compute_the_same(make, options, tmp_path):
     space, inputs = shared_space(make)
     before = sample_models.fingerprint(space)
     plain = finalize(space, **options)
-    error = 3e-2 if "storage" in options else RELATIVE_ERROR
+    error = 3e-2 if "weight_dtype" in options else RELATIVE_ERROR
     sample_models.assert_same_outputs(space, plain, inputs, error)
     assert sample_models.fingerprint(space) == before
     static = [layer for _, layer in named_layers(plain) if isinstance(layer, StaticOperation)]
     assert len(static) == len(plain.report.rows) > 0
-    if options["keep"] == "kernel":
+    if options["form"] == "kernel":
         assert all(type(layer) is StaticKernelXD for layer in static)
         assert plain.count_params() <= space.count_params()
     plain.save(tmp_path / "plain.keras")
@@ -186,7 +186,7 @@ def test_snapping_is_never_done_unasked_and_tells_what_it_does(rng):
         ({"snap": "near"}, r"snap='near'"),
         ({"snap": True}, r"snap=True"),
         ({"form": "all"}, r"form='all'"),
-        ({"storage": "float64"}, r"storage='float64'"),
+        ({"weight_dtype": "float64"}, r"weight_dtype='float64'"),
     ],
 )
 def test_options_are_checked_before_any_work(options, message):

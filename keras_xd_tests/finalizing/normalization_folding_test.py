@@ -37,7 +37,7 @@ OPERATIONS = {
     "gates": ({"form": "kernel"}, {"frequency_bias": True, "channel_gates": True}),
     "groups": ({"form": "low_rank"}, {"groups": 2}),
     "channels first": ({}, {"data_format": "channels_first"}),
-    "bfloat16": ({"storage": "bfloat16"}, {}),
+    "bfloat16": ({"weight_dtype": "bfloat16"}, {}),
 }
 
 

@@ -16,7 +16,7 @@ def test_rows_of_every_form(rng):
     for options, form, kind in (
         ({}, "spectrum", "StaticXD"),
         ({"form": "kernel"}, "kernel", "StaticKernelXD"),
-        ({"form": "kernel", "storage": "float16"}, "kernel", "StaticKernelXD"),
+        ({"form": "kernel", "weight_dtype": "float16"}, "kernel", "StaticKernelXD"),
         ({"form": "low_rank", "tolerance": 0.1}, "low_rank", "StaticLowRankXD"),
         ({"snap": 0.05}, "snapped", "Conv1D"),
     ):
@@ -25,7 +25,7 @@ def test_rows_of_every_form(rng):
         assert (row.name, row.form, row.kind_after) == ("conv", form, kind)
         assert type(plain).__name__ == kind and row.parameters_after == plain.count_params()
         halves = plain.count_params() - 2  # all but the bias
-        expected = 8 + 2 * halves if "storage" in options else 4 * plain.count_params()
+        expected = 8 + 2 * halves if "weight_dtype" in options else 4 * plain.count_params()
         assert row.bytes_after == expected
         is_low_rank = form == "low_rank"
         assert row.ranks == ((3,) if is_low_rank else None)
@@ -91,7 +91,7 @@ def test_penalties_stay_where_there_is_a_kernel(kind, options, dropped, rng):
     else:
         make = layers.XDConv1D if kind == "conv" else layers.XDConv1DTranspose
         layer = make(2, 3, padding="same", **COMMON, **OF_KERNEL)
-    if options.get("keep") == "kernel" and kind in ("transposed", "depthwise"):
+    if options.get("form") == "kernel" and kind in ("transposed", "depthwise"):
         dropped = ("kernel_constraint",)  # whose axes are others there
     layer = built(layer, (16, 2))
     found = replace(layer, **options)

@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras import layers
 
 import keras_xd
+from keras_xd.finalizing.finalizer import FinalizedModel
 from keras_xd.graph import exporting
 from keras_xd.graph.exporting import InferenceModel
 from keras_xd_tests import sample_models
@@ -100,8 +101,10 @@ FINALIZED = {
 }
 
 
-def kept(keep, model, storage=None, **options):
-    return keras_xd.finalize(keras_xd.rewrite(model, **options), form=keep, storage=storage)
+def kept(form, model, weight_dtype=None, **options):
+    return keras_xd.finalize(
+        keras_xd.rewrite(model, **options), form=form, weight_dtype=weight_dtype
+    )
 
 
 def finalized(model, **options):
@@ -272,7 +275,7 @@ def test_models_of_own_layers_are_served_after_finalizing(format, sizes, tmp_pat
     file, load, _ = RUNTIMES[format]
     plain = operator(*sizes)
     model = keras_xd.finalize(plain)
-    assert type(model) is keras_xd.finalizing.FinalizedModel and not model.report.rows
+    assert type(model) is FinalizedModel and not model.report.rows
     model.export(tmp_path / file, format, verbose=False)
     for batch in (1, 5):
         assert_served(load(tmp_path / file), plain, rng, batch)

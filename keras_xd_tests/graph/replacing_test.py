@@ -13,8 +13,8 @@ from keras_xd.core.searchable import architecture_variables, named_layers, searc
 from keras_xd.finalizing.finalizer import finalize
 from keras_xd.graph import replacing
 from keras_xd.layers.xd.finalized import StaticXD
-from keras_xd.rewriting import forecast
 from keras_xd.rewriting.comparison import compare
+from keras_xd.rewriting.forecast import forecast
 from keras_xd.rewriting.rewriter import rewrite
 from keras_xd.training.search_model import SearchModel
 from keras_xd_tests import sample_models
@@ -193,7 +193,7 @@ def test_selection_options_and_forecast(network, small):
         known = {
             name: value
             for name, value in row.__dict__.items()
-            if name != "keep" and not name.endswith("_finalized")
+            if name != "form" and not name.endswith("_finalized")
         }
         assert known == {name: actual[name] for name in known}
 

@@ -12,8 +12,8 @@ import keras_xd
 from keras_xd.core.tracing import shapes_alone
 from keras_xd.graph.cost import complexity
 from keras_xd.layers import KOperation
-from keras_xd.rewriting import forecast
 from keras_xd.rewriting.comparison import compare
+from keras_xd.rewriting.forecast import forecast
 from keras_xd.rewriting.rewriter import rewrite
 from keras_xd_tests import sample_models
 
@@ -168,6 +168,6 @@ def test_what_the_search_decides_has_no_finalized_size():
     model = keras.Sequential([keras.Input((8, 8, 2)), layers.Conv2D(2, 3, padding="same")])
     found = forecast(model, to="darts")
     assert found.parameters_finalized is found.multiply_adds_finalized is None
-    assert found.rows[0].keep is found.memory_finalized is None
+    assert found.rows[0].form is found.memory_finalized is None
     with pytest.raises(ValueError, match="form='all'"):
         forecast(model, form="all")

@@ -30,8 +30,8 @@ class StaticKernelXD(StaticXD):
 
     It computes what `StaticXD` does, and the spectrum `C ∘ (L w + b)` in every call, by one matrix
     product an axis. `K` and `M` are stored as block factors, of which a complex number takes two
-    real ones, and of `L` the columns that meet the kernel. `XDConv.finalize(keep="kernel")` and
-    `keras_xd.finalize(model, keep="kernel")` make such layers.
+    real ones, and of `L` the columns that meet the kernel. `XDConv.finalize(form="kernel")` and
+    `keras_xd.finalize(model, form="kernel")` make such layers.
 
     Args:
         axes, channels, filters, groups, data_format, use_bias, activation, storage,

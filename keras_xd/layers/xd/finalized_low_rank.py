@@ -31,8 +31,8 @@ class StaticLowRankXD(StaticOperation):
 
     For a convolution with `k` taps these are its `k` shifts, and an operation that has moved away
     from one by a small `ε` needs more for parts of the size `ε²` only. So it has about the weights
-    of the convolution and of `2 k` matrices by axis. `XDConv.finalize(keep="low_rank")` and
-    `keras_xd.finalize(model, keep="low_rank")` make such layers.
+    of the convolution and of `2 k` matrices by axis. `XDConv.finalize(form="low_rank")` and
+    `keras_xd.finalize(model, form="low_rank")` make such layers.
 
     Args:
         sizes: spatial sizes of inputs.

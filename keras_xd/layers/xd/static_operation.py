@@ -158,5 +158,5 @@ def _check_range(layer, value, storage):
     if storage == "float16" and largest > LARGEST_HALF:
         raise ValueError(
             f"Numbers stored in float16 must not be larger than {LARGEST_HALF:.0f}; take "
-            f"'bfloat16'. Received: {largest:.3g} in layer '{layer.name}', storage={storage!r}"
+            f"'bfloat16'. Received: {largest:.3g} in layer '{layer.name}', weight_dtype={storage!r}"
         )

@@ -88,14 +88,14 @@ def test_outputs_are_those_of_the_searched_layer_and_sizes_as_forecast(name, rng
         again.set_weights(static.get_weights())
         np.testing.assert_array_equal(again(inputs), static(inputs))
         sizes = layer.finalized_sizes(shape, keep)
-        assert sizes.keep == keep
+        assert sizes.form == keep
         assert sizes.parameters == static.count_params()
         assert sizes.multiply_adds == static.multiply_adds(shape)
         assert sizes.forming == (static.forming_multiply_adds() if keep == "kernel" else 0)
     assert static.count_params() <= layer.count_params()
     assert layer.finalize().multiply_adds(shape) == layer.complexity(shape)
     chosen = layer.finalized_sizes(shape, "auto")
-    assert chosen == layer.finalized_sizes(shape, chosen.keep)
+    assert chosen == layer.finalized_sizes(shape, chosen.form)
 
 
 def test_gates_without_a_bias_are_part_of_the_kernel(rng):
@@ -134,7 +134,7 @@ def test_numbers_beyond_float16_are_refused(keep, rng):
     layer, _ = moved("2-D", rng)
     layer.kernel.assign(layer.kernel * 1e6)
     layer.finalize(keep, "bfloat16", 0.1 if keep == "low_rank" else None)
-    with pytest.raises(ValueError, match=r"larger than 65504.*storage='float16'"):
+    with pytest.raises(ValueError, match=r"larger than 65504.*weight_dtype='float16'"):
         layer.finalize(keep, "float16")
 
 
