@@ -364,7 +364,7 @@ def test_trials_of_proposals_are_taken_over(monkeypatch):
     monkeypatch.setattr(forest, "_TREES", 10)
     evolve_shortly(monkeypatch)
     proposals, folders = scripts["proposals"], []
-    fast = functools.partial(proposals.GrammarOracle, candidates=12, levels=(0,))
+    fast = functools.partial(proposals.GrammarOracle, num_candidates=12, fold_levels=(0,))
     monkeypatch.setattr(proposals, "GrammarOracle", fast)
     measure = proposals.measure
 

@@ -183,14 +183,6 @@ def test_examples_run(blocks, tmp_path, monkeypatch):
             keras.config.set_dtype_policy(policy)
 
 
-def test_examples_of_what_is_not_exported_are_found():
-    names = {
-        name for name, value in internal_objects().items() if examples(documentation(value)[0])
-    }
-    assert "keras_xd.layers.fourier.spectral_conv.SpectralUniform" in names
-    assert not names & set(OBJECTS)
-
-
 def test_examples_are_found():
     text = "Example:\n\n    ```python\n    a = 1\n    b = 2\n    ```\n\n```bash\nls\n```\n"
     assert examples(text) == ["a = 1\nb = 2\n"]

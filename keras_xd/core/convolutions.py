@@ -76,6 +76,18 @@ def checked_arguments(
     return found
 
 
+class ClassSignature:
+    """The `__signature__` of a class, which its instances do not have: theirs is of `__call__`."""
+
+    def __init__(self, signature: inspect.Signature):
+        self.signature = signature
+
+    def __get__(self, instance: Any, owner: type) -> inspect.Signature:
+        if instance is not None:
+            raise AttributeError("__signature__")
+        return self.signature
+
+
 def shown_signature(kind: Any) -> inspect.Signature:
     """Return a constructor's signature with the arguments that it hands on to Keras'
     constructor.

@@ -1,4 +1,6 @@
-"""Strides along the last axis alone, of which TensorFlow with oneDNN leaves outputs unset."""
+"""Signatures of layers, and outputs of convolutions that TensorFlow with oneDNN leaves unset."""
+
+import inspect
 
 import numpy as np
 import pytest
@@ -52,3 +54,19 @@ def test_layers_compute_every_output(kind, rng):
     x = rng.standard_normal((2, 6, 4, 1)).astype("float32")
     outputs = np.asarray(layer(x))
     assert_close(outputs, expected(x, np.asarray(layer.kernel), (1, 3)))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        layers.XDConv2D(2, 3),
+        layers.XDSeparableConv2D(2, 3),
+        layers.DashConv2D(2, 3, kernel_sizes=(3,), dilations=(1, 2)),
+        layers.StructuredDense(4, "low_rank"),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_the_signature_of_a_layer_is_that_of_its_call(layer):
+    """By which `tf.function(layer)` takes its arguments; that of a class is its constructor's."""
+    assert inspect.signature(layer) == inspect.signature(layer.__call__)
+    assert list(inspect.signature(type(layer)).parameters)[0] in {"filters", "units"}

@@ -4,12 +4,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from keras_xd import layers
-from keras_xd.visualization import (
-    impulse_responses,
-    operator_matrix,
-    operators,
-    plot_operators,
-)
+from keras_xd.visualization import operators, plot_operators
+from keras_xd.visualization.operators import impulse_responses, operator_matrix
 
 
 def built(layer, *input_shape):

@@ -102,7 +102,7 @@ def searched(functions, name, data, options):
         data,
         options,
         seed_of_trial=lambda number: 1,  # the same initial weights and batches
-        levels=(0, 1, 2),
+        fold_levels=(0, 1, 2),
     )
 
 

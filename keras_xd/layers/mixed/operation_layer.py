@@ -43,7 +43,7 @@ class OperationLayer(ConfiguredLayer):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.__signature__ = convolutions.shown_signature(cls)
+        cls.__signature__ = convolutions.ClassSignature(convolutions.shown_signature(cls))
 
     @property
     def window(self) -> tuple[int, ...]:

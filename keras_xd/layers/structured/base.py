@@ -11,7 +11,7 @@ import numpy as np
 from keras import activations, constraints, ops, regularizers
 from numpy.typing import ArrayLike
 
-from keras_xd.core import validation
+from keras_xd.core import convolutions, validation
 from keras_xd.core.type_aliases import (
     Activation,
     Config,
@@ -258,7 +258,8 @@ class FactorFiles(keras.layers.Layer):
                     ]
                 found |= {p.name: p for p in parameters if p.name not in found}
         shown = [p for name, p in found.items() if name not in cls.fixed]
-        cls.__signature__ = inspect.Signature(sorted(shown, key=lambda p: p.kind))
+        shown = inspect.Signature(sorted(shown, key=lambda p: p.kind))
+        cls.__signature__ = convolutions.ClassSignature(shown)
 
     def __init__(self, *args: Any, activity_regularizer: Regularizer = None, **kwargs: Any):
         super().__init__(*args, activity_regularizer=activity_regularizer, **kwargs)

@@ -90,7 +90,7 @@ class XDLayer(FoldedOperation):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if cls.like is not None:
-            cls.__signature__ = convolutions.shown_signature(cls)
+            cls.__signature__ = convolutions.ClassSignature(convolutions.shown_signature(cls))
 
     def build(self, input_shape: Shape) -> None:
         channels, sizes = self._split_shape(input_shape)

@@ -100,7 +100,8 @@ class SeparableXDLayer(SearchableLayer):
             "search_pointwise", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool
         )
         found.setdefault("search_pointwise", pointwise)
-        cls.__signature__ = inspect.Signature(sorted(found.values(), key=lambda p: p.kind))
+        shown = inspect.Signature(sorted(found.values(), key=lambda p: p.kind))
+        cls.__signature__ = convolutions.ClassSignature(shown)
 
     def build(self, input_shape: Shape) -> None:
         self.depthwise.build(input_shape)

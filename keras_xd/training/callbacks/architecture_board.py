@@ -213,7 +213,7 @@ def _operator(layer):
     if None in shape[1:] or max(shape[1:]) * math.prod(shape[1:]) > LARGEST_OPERATOR:
         return {}
     try:
-        return {"operator": _visualization().operator_matrix(layer)}
+        return {"operator": _visualization().operators.operator_matrix(layer)}
     except (TypeError, ValueError):  # it has no spatial axes, too many positions or no copies
         return {}
 
