@@ -88,7 +88,7 @@ def test_main_measures_the_exported_models(result):
 def test_an_export_that_is_not_the_model_is_noticed(tmp_path):
     backbone = quickstart.make_backbone((8, 8, 1), filters=2)
     backbone.export(tmp_path / "export", verbose=False)
-    clock = quickstart.EpochClock()
+    clock = quickstart.reporting.EpochClock()
     clock.seconds = [1.0, 3.0, 2.0]
     test = np.ones((4, 8, 8, 1), "float32"), np.zeros(4, int)
     assert quickstart.measure(backbone, tmp_path / "export", test, clock)["seconds"] == 2.0
