@@ -49,19 +49,44 @@ OPTIONS = {
     "dash": {"perturb": None, "kernel_sizes": (3, 5), "dilations": (1, 2)},
     "masked": {},
     "structured": {"family": ("dense", "low_rank"), "share": 0.8, "only": ["dense|outputs"]},
+    "registered": {},
 }
+
+
+class Registered(xd_layers.SearchableLayer, layers.Dense):
+    """A layer of a registered space, which stays causal."""
+
+    architecture_variables = ()
+
+    def complexity(self, input_shape):
+        return 0.0
+
+    def finalize(self):
+        plain = layers.Dense.from_config(self.get_config())
+        plain.build(self.get_build_config()["input_shape"])
+        plain.set_weights(self.get_weights())
+        return plain
 
 
 @pytest.mark.parametrize(("space", "make"), [("xd", tcn), *((space, network) for space in OPTIONS)])
 def test_a_causal_model_stays_causal_in_every_space(space, make, rng):
+    """Trained on noise, and then with all weights moved at random."""
+    if space == "registered":
+        keras_xd.register_search_space(space, {layers.Dense: Registered})
     model = make()
     rewritten = keras_xd.rewrite(model, to=space, **OPTIONS[space])
     x = rng.standard_normal((2, STEPS, 4)).astype("float32")
     if "perturb" not in OPTIONS[space] and space != "structured":
         np.testing.assert_allclose(rewritten(x), model(x), atol=1e-5)
+    for variable in keras_xd.architecture_variables(rewritten):
+        variable.assign_add(rng.standard_normal(variable.shape))
+    rewritten.compile(keras.optimizers.Adam(0.01), "mse")
+    noise = rng.standard_normal((16, STEPS + 1, 4)).astype("float32")
+    rewritten.fit(noise[:, :-1], noise[:, 1:, :3], epochs=2, batch_size=4, verbose=0)
+    trained = keras_xd.finalize(rewritten)
     for variable in rewritten.trainable_variables:
         variable.assign_add(rng.standard_normal(variable.shape))
-    for result in (rewritten, keras_xd.finalize(rewritten)):
+    for result in (trained, rewritten, keras_xd.finalize(rewritten)):
         earlier, later = movement(result, rng)
         assert earlier <= 1e-5 * later, (earlier, later)
 
