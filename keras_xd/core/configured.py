@@ -29,7 +29,7 @@ class ConfiguredLayer(keras.layers.Layer):
                 for name in arguments_of(kind):
                     # A subclass of a user's may keep its arguments under other names.
                     if name not in {*self.fixed, *config} and hasattr(self, name):
-                        config[name] = _serialized(name, getattr(self, name))
+                        config[name] = serialized(name, getattr(self, name))
         return config
 
 
@@ -58,7 +58,8 @@ def bias_of(layer, shape):
     )
 
 
-def _serialized(name, value):
+def serialized(name, value):
+    """Return an argument of a constructor as it stands in a configuration."""
     module = KERAS_OBJECTS.get(name.rpartition("_")[2])
     if module is not None:
         return module.serialize(value)

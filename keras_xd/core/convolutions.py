@@ -8,7 +8,13 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.configured import KERAS_OBJECTS, arguments_of, bias_of, checked_data_format
+from keras_xd.core.configured import (
+    KERAS_OBJECTS,
+    arguments_of,
+    bias_of,
+    checked_data_format,
+    serialized,
+)
 from keras_xd.core.type_aliases import Config, Shape
 
 
@@ -35,11 +41,8 @@ class ConvolutionOfAnyRank(keras.layers.Layer):
         self.bias = bias_of(self, (self.filters,))
 
     def get_config(self) -> Config:
-        config = {**super().get_config(), "rank": self.rank}
-        for name in arguments_of(self.like):
-            value, module = getattr(self, name), KERAS_OBJECTS.get(name.rpartition("_")[2])
-            config[name] = value if module is None else module.serialize(value)
-        return config
+        arguments = {n: serialized(n, getattr(self, n)) for n in arguments_of(self.like)}
+        return {**super().get_config(), "rank": self.rank, **arguments}
 
 
 def checked_arguments(
