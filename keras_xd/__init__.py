@@ -77,6 +77,7 @@ __all__ = [
 # Public names of earlier versions.
 _MOVED = {
     "Evaluation": "keras_xd.evaluation.Evaluation",
+    "SettingsChoice": "keras_xd.evaluation.retraining.SettingsChoice",
     "Task": "keras_xd.evaluation.Task",
     "choose_settings": "keras_xd.evaluation.choose_settings",
     "distance": "keras_xd.operation_distance",

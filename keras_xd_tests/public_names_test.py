@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import pydoc
 import re
 import textwrap
 
@@ -123,8 +124,13 @@ def test_other_names_are_still_missing():
 
 
 def test_names_of_before_say_the_new_ones():
-    for module in (keras_xd, keras_xd.layers, keras_xd.kmatrix, keras_xd.visualization):
-        for old in module._MOVED:
+    modules = [importlib.import_module(module_name(path)) for path in PACKAGES]
+    modules = [module for module in modules if hasattr(module, "_MOVED")]
+    assert len(modules) == 9
+    for module in modules:
+        for old, new in module._MOVED.items():
             with pytest.raises(AttributeError, match=f"no attribute '{old}'; it is now "):
                 getattr(module, old)
+            if new.startswith(("keras_xd.", "tuner_integration.")):
+                assert pydoc.locate(new) is not None, new
         assert not hasattr(module, "Conv4D")

@@ -6,6 +6,8 @@ The package needs the extra requirements of `pip install "keras_xd[tuner]"`; imp
 from importlib.util import find_spec as _find_spec
 from typing import TYPE_CHECKING
 
+from keras_xd.core.moved_names import attribute_error as _attribute_error
+
 __all__ = [
     "GrammarOracle",
     "GrammarTuner",
@@ -26,11 +28,12 @@ if not _MISSING:
 
 # Names of 0.2 that are private now.
 _MOVED = {
-    "GaussianProcess": "gaussian_process.GaussianProcess",
-    "HierarchicalKernel": "kernels.HierarchicalKernel",
-    "PointSpace": "points.PointSpace",
-    "WeisfeilerLehman": "kernels.WeisfeilerLehman",
+    "GaussianProcess": "tuner_integration.gaussian_process.GaussianProcess",
+    "HierarchicalKernel": "tuner_integration.kernels.HierarchicalKernel",
+    "PointSpace": "tuner_integration.points.PointSpace",
+    "WeisfeilerLehman": "tuner_integration.kernels.WeisfeilerLehman",
 }
+_no_attribute = _attribute_error(__name__, _MOVED)
 
 if not TYPE_CHECKING:
 
@@ -40,5 +43,4 @@ if not TYPE_CHECKING:
                 f"tuner_integration.{name} needs `pip install 'keras_xd[tuner]'`. "
                 f"Missing: {', '.join(_MISSING)}"
             )
-        now = f"; it is now tuner_integration.{_MOVED[name]}" if name in _MOVED else ""
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{now}")
+        return _no_attribute(name)

@@ -1,5 +1,6 @@
 """Architectures as terms of context-free grammars: parse, count, sample, vary, build."""
 
+from keras_xd.core.moved_names import attribute_error as _attribute_error
 from keras_xd.grammar import spaces
 from keras_xd.grammar.balance import expected_size, growth
 from keras_xd.grammar.building import build
@@ -28,3 +29,11 @@ __all__ = [
     "read_term",
     "spaces",
 ]
+
+# Public names of earlier versions.
+_MOVED = {
+    "NetworkGraph": "keras_xd.grammar.graphs.NetworkGraph",
+    "Term": "keras_xd.grammar.terms.Term",
+}
+
+__getattr__ = _attribute_error(__name__, _MOVED)
