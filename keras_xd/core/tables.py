@@ -10,3 +10,8 @@ def aligned(table):
         for line in table
     ]
     return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
+
+
+def pair(*numbers):
+    """Return the text of a number before and after, and of further ones."""
+    return " → ".join("?" if number is None else f"{int(number):,}" for number in numbers)

@@ -13,12 +13,11 @@ from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.searchable import SearchableLayer, check_finite, flatten_layers, named_layers
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.finalizing import candidate_choice
-from keras_xd.finalizing.bypass import split_streams
 from keras_xd.finalizing.normalization_folding import fold_normalizations
 from keras_xd.finalizing.pruning import has_masks, prune
 from keras_xd.finalizing.replacing import Replacement, replace, trimmed_rows
 from keras_xd.finalizing.report import FinalizingReport, LayerReport
-from keras_xd.finalizing.stream_trimming import trim_streams
+from keras_xd.finalizing.streams import split_streams, trim_streams
 from keras_xd.graph.exporting import export
 from keras_xd.graph.replacing import LayerReplacer, SubclassedModelWrapper
 from keras_xd.layers.xd.finalized_sizes import is_low_rank

@@ -1,7 +1,5 @@
 """Batch normalizations multiplied into the operation before them."""
 
-import collections
-
 import keras
 import numpy as np
 from keras import ops
@@ -27,25 +25,25 @@ def fold_normalizations(model: keras.Model) -> keras.Model:
         found = folded.get(id(layer))
         return None if found is None else found[0]
 
-    def call(operation, number, new, args, kwargs):
-        return args[0] if id(operation) in left_out else new(*args, **kwargs)
+    def call(call, copy):
+        return call.argument if id(call.operation) in left_out else cloning.called(call, copy)
 
     return cloning.clone(model, replace, call=call)[0]
 
 
 def _pairs(model):
     """Return the new layer and the normalization in it by the id of each layer that is folded."""
-    traced, times = cloning.traced_graphs(filter(is_graph, flatten_layers(model)))
+    traces, times = cloning.traces(filter(is_graph, flatten_layers(model)))
     found = {}
-    for copy, calls in traced:
-        readers = collections.Counter(id(t) for call in calls for t in call.tensors)
-        readers.update(id(tensor) for tensor in copy.outputs)
-        makers = {id(tensor): call.operation for call in calls for tensor in call.outputs}
-        for call in calls:
+    for trace in traces:
+        for call in trace.calls:
             if type(call.operation) is not keras.layers.BatchNormalization:
                 continue
-            (tensor, *others), layer = call.tensors, makers.get(id(call.tensors[0]))
-            once = readers[id(tensor)] == times[id(call.operation)] == times[id(layer)] == 1
+            (tensor, *others), maker = call.tensors, trace.maker(call.tensors[0])
+            if maker is None:
+                continue
+            layer, readers = maker.operation, trace.uses[id(tensor)]
+            once = readers == times[id(call.operation)] == times[id(layer)] == 1
             if once and not others and _is_foldable(layer, call.operation, len(tensor.shape)):
                 new = _folded(layer, call.operation)
                 if new is not None:

@@ -61,7 +61,6 @@ class LinearMap:
         shape = layer.get_build_config()["input_shape"]
         self.channels = shape[-1 if layer.data_format == "channels_last" else 1]
         self.transposed = isinstance(layer.geometry[0], axis_layout.TransposedAxisGeometry)
-        self._weights = self._offsets = self._found = None
 
     @property
     def is_square(self):
@@ -79,9 +78,9 @@ class LinearMap:
 
     def convolutions(self, depthwise=False):
         """Return a `Fit` for each convolution that has the sizes of inputs and outputs."""
-        if not self._candidates():
+        if not self._candidates:
             return []
-        weights, offsets = self._fitted_weights()
+        weights, offsets = self._weights, self._offsets
         if depthwise:
             weights = self._diagonal(weights)
         counts = self._counts(offsets)
@@ -89,12 +88,8 @@ class LinearMap:
         connections = self.layer.filters * (1 if depthwise else self.channels // self.layer.groups)
         sizes = [g.size if self.transposed else g.output_size for g in self.layer.geometry]
         fits = []
-        for padding, dilation, kernels in self._candidates():
-            places = [
-                self._places(offset, self._offsets_of(axis, kernel, padding, dilation[axis]))
-                for axis, (offset, kernel) in enumerate(zip(offsets, kernels, strict=True))
-            ]
-            explained = np.sum(energy[np.ix_(*places)])
+        for padding, dilation, kernels in self._candidates:
+            explained = np.sum(energy[self._places(padding, dilation, kernels)])
             name = "depthwise convolution" if depthwise else "convolution"
             cost = math.prod(sizes) * math.prod(kernels) * connections
             fits.append(Fit(name, self._distance(explained), cost, kernels, padding, dilation))
@@ -104,12 +99,7 @@ class LinearMap:
         """Return the weights of a fitted convolution, `(*kernel_size, channels / groups,
         filters)`.
         """
-        weights, offsets = self._fitted_weights()
-        places = [
-            self._places(offset, self._offsets_of(axis, size, fit.padding, fit.dilation[axis]))
-            for axis, (offset, size) in enumerate(zip(offsets, fit.kernel_size, strict=True))
-        ]
-        kernel = weights[np.ix_(*places)]
+        kernel = self._weights[self._places(fit.padding, fit.dilation, fit.kernel_size)]
         return self._diagonal(kernel) if fit.operation == "depthwise convolution" else kernel
 
     def poolings(self):
@@ -174,10 +164,9 @@ class LinearMap:
         distance = math.sqrt(max(1.0 - float(explained) / self.total, 0.0))
         return 0.0 if distance <= ROUNDING else distance
 
+    @functools.cached_property
     def _candidates(self):
-        """Return `(padding, dilation, kernel size)` of the convolutions with the sizes in use."""
-        if self._found is not None:
-            return self._found
+        """`(padding, dilation, kernel size)` of the convolutions with the sizes in use."""
         layer = self.layer
         longest = [
             max(min(LONGEST_KERNEL[layer.rank], g.size), size)
@@ -196,7 +185,6 @@ class LinearMap:
                 one = max(kernels) == 1
                 if not (one and dilation != (1,) * layer.rank):
                     found.append((padding, dilation, kernels))
-        self._found = found
         return found
 
     def _offsets_of(self, axis, kernel, padding, dilation):
@@ -219,23 +207,25 @@ class LinearMap:
             return None
         return tuple(dilation * j - other.left for j in range(kernel))
 
-    def _fitted_weights(self):
-        """Return the best weight at every offset in question, and the offsets of each axis."""
-        if self._weights is None:
-            offsets: list[set[int]] = [set() for _ in self.layer.geometry]
-            for padding, dilation, kernels in self._candidates():
-                for axis, kernel in enumerate(kernels):
-                    offsets[axis].update(self._offsets_of(axis, kernel, padding, dilation[axis]))
-            self._offsets = [sorted(one) for one in offsets]
-            m, _, k = self.architecture.matrices
-            vectors = [
-                np.stack([np.sum(rows[:, t] * columns[:, s], axis=1) for t, s in entries])
-                for columns, rows, entries in zip(m, k, self._entries(self._offsets), strict=True)
-            ]
-            sums = np.real(along_axes(vectors, self.architecture.spectrum))
-            counts = np.maximum(self._counts(self._offsets), 1)
-            self._weights = sums / counts[..., None, None]
-        return self._weights, self._offsets
+    @functools.cached_property
+    def _offsets(self):
+        """The offsets in question, by axis."""
+        offsets: list[set[int]] = [set() for _ in self.layer.geometry]
+        for padding, dilation, kernels in self._candidates:
+            for axis, kernel in enumerate(kernels):
+                offsets[axis].update(self._offsets_of(axis, kernel, padding, dilation[axis]))
+        return [sorted(one) for one in offsets]
+
+    @functools.cached_property
+    def _weights(self):
+        """The best weight at every offset in question."""
+        m, _, k = self.architecture.matrices
+        vectors = [
+            np.stack([np.sum(rows[:, t] * columns[:, s], axis=1) for t, s in entries])
+            for columns, rows, entries in zip(m, k, self._entries(self._offsets), strict=True)
+        ]
+        sums = np.real(along_axes(vectors, self.architecture.spectrum))
+        return sums / np.maximum(self._counts(self._offsets), 1)[..., None, None]
 
     def _entries(self, offsets):
         """Return by axis and offset the outputs and inputs that a weight connects."""
@@ -258,8 +248,13 @@ class LinearMap:
         counts = [np.array([len(t) for t, _ in axis]) for axis in self._entries(offsets)]
         return functools.reduce(np.multiply.outer, counts)
 
-    def _places(self, offsets, wanted):
-        return [offsets.index(offset) for offset in wanted]
+    def _places(self, padding, dilation, kernels):
+        """Return the index of the weights of a convolution among those at all offsets."""
+        places = []
+        for axis, (offsets, kernel) in enumerate(zip(self._offsets, kernels, strict=True)):
+            wanted = self._offsets_of(axis, kernel, padding, dilation[axis])
+            places.append([offsets.index(offset) for offset in wanted])
+        return np.ix_(*places)
 
     def _diagonal(self, weights):
         """Return the weights of each filter from its own channel, along the last axis."""

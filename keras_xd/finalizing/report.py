@@ -2,27 +2,26 @@
 
 import dataclasses
 
-from keras_xd.core.tables import aligned
+from keras_xd.core.tables import aligned, pair
+from keras_xd.graph.size_counts import LayerChange
 
 
-@dataclasses.dataclass(frozen=True)
-class LayerReport:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LayerReport(LayerChange):
     """One layer in a `FinalizingReport`; `…_after` is of the layer in its place.
 
     Attributes:
-        name: the layer's path.
-        kind_before, kind_after: names of the classes.
+        name, kind_before, kind_after, parameters_before, parameters_after, multiply_adds_before,
+            multiply_adds_after: as in `LayerChange`; a class is `"removed"` where nothing is left,
+            and multiply–adds are at the sizes that the layer was built for.
         form: `"spectrum"`, `"kernel"` or `"low_rank"` of an XD-operation; `"snapped"` where a plain
-            layer took its place; `"trimmed"` where masks have cut a layer, whose class is
-            `"removed"` where nothing is left; `"finalized"` for every other kind of search.
+            layer took its place; `"trimmed"` where masks have cut a layer; `"finalized"` for every
+            other kind of search.
         operation: what the plain layer computes or, where the operation stays, the nearest one;
             `None` unless snapping was asked for.
         distance: the relative distance of the two linear maps, likewise.
         left_because: why an operation was not snapped, or why `keep` did not apply; or `None`.
-        parameters_before, parameters_after: number of weights.
         bytes_before, bytes_after: bytes of the weights.
-        multiply_adds_before, multiply_adds_after: of one sample, at the sizes that the layer was
-            built for; `None` if unknown.
         forming: multiply–adds of forming the spectrum from a kernel, once a call.
         candidate: what a mixture has become, by its name; `None` for every other layer.
         ranks: of the form `"low_rank"` the number of matrices of each axis (of a separable
@@ -33,19 +32,11 @@ class LayerReport:
             `("kernel_regularizer",)` where no kernel is left.
     """
 
-    name: str
-    kind_before: str
-    kind_after: str
     form: str
-    parameters_before: int
-    parameters_after: int
     bytes_before: int
     bytes_after: int
-    multiply_adds_before: int | None
-    multiply_adds_after: int | None
     operation: str | None = None
     distance: float | None = None
-    left_because: str | None = None
     forming: int = 0
     candidate: str | None = None
     ranks: tuple[int, ...] | None = None
@@ -75,9 +66,9 @@ class FinalizingReport:
             if row.left_because is not None:
                 distance = f"{distance}; {row.left_because}" if distance else row.left_because
             kind = row.kind_after + (f" ({row.candidate})" if row.candidate else "")
-            after = _number(row.multiply_adds_after)
+            multiply_adds = pair(row.multiply_adds_before, row.multiply_adds_after)
             if row.forming:
-                after += f" + {row.forming:,} a call"
+                multiply_adds += f" + {row.forming:,} a call"
             form = row.form
             if row.ranks is not None:
                 form = f"rank {'×'.join(map(str, row.ranks))}, error {row.error:.2g}"
@@ -87,9 +78,9 @@ class FinalizingReport:
                     f"{row.kind_before} → {kind}",
                     form,
                     distance,
-                    f"{row.parameters_before:,} → {row.parameters_after:,}",
-                    f"{_number(row.multiply_adds_before)} → {after}",
-                    f"{row.bytes_before:,} → {row.bytes_after:,}",
+                    pair(row.parameters_before, row.parameters_after),
+                    multiply_adds,
+                    pair(row.bytes_before, row.bytes_after),
                 )
             )
         dropped = sorted({name for row in self.rows for name in row.dropped})
@@ -98,7 +89,3 @@ class FinalizingReport:
             for name in dropped
         ]
         return "\n".join([*aligned(table), *lines])
-
-
-def _number(value):
-    return "?" if value is None else f"{int(value):,}"

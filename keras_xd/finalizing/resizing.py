@@ -85,7 +85,7 @@ def resize(
     rebuilt: list[tuple[keras.layers.Layer, keras.layers.Layer]] = []
     try:
         result, _ = cloning.clone(
-            base, lambda layer, at: _at_size(layer, at, rebuilt), shapes=shapes
+            base, lambda layer, at: _at_size(layer, at, rebuilt), _called_at, shapes=shapes
         )
     except ValueError as error:
         raise ValueError(
@@ -130,6 +130,12 @@ def _input_shapes(model, input_shape):
             f"Received: input_shape={input_shape}"
         )
     return [(None, *shape) for shape in given]
+
+
+def _called_at(call, copy):
+    """Return the outputs of a call whose layer depends on the shapes that it is called at."""
+    shapes = [tuple(tensor.shape) for tensor in call.tensors]
+    return copy(call.operation, shapes)(*call.args, **call.kwargs)
 
 
 def _at_size(layer, shapes, rebuilt):

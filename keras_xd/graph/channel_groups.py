@@ -1,6 +1,5 @@
 """Internal channels of a graph: made by some layers, read by others alone."""
 
-import collections
 import dataclasses
 import functools
 from collections.abc import Callable
@@ -8,7 +7,6 @@ from collections.abc import Callable
 import keras
 from keras import layers, ops
 
-from keras_xd.core.searchable import is_graph
 from keras_xd.graph import cloning
 from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE
 
@@ -108,9 +106,8 @@ def find_channels(
     """Return the internal channels of a graph, a list of `Channels` in the order of their
     makers.
     """
-    view, calls = cloning.traced_graph(model)
-    groups = _Groups()
-    for call in calls:
+    trace, groups = cloning.Trace(model), _Groups()
+    for call in trace.calls:
         operation, tensors = call.operation, call.tensors
         once = not shared(operation)
         cuttable = isinstance(operation, layers.Layer) and able(operation)
@@ -126,7 +123,7 @@ def find_channels(
             groups.hold(call)
         else:
             groups.pass_on(call, axis)
-    return groups.internal(view.outputs)
+    return groups.internal(trace.view.outputs)
 
 
 class _Groups:
@@ -219,8 +216,7 @@ def channel_axis_after(call: cloning.OperationCall, axes: list[int | None]) -> i
             axis = 1
     else:
         same_rank = len(call.outputs[0].shape) == rank
-        arguments = keras.tree.flatten((call.args, call.kwargs))
-        numbers = all(value is tensors[0] or _is_plain(value) for value in arguments)
+        numbers = all(value is tensors[0] or _is_plain(value) for value in call.flat_arguments)
         apart = isinstance(operation, _elementwise_operations()) and same_rank and numbers
     return axis if apart else None
 
@@ -245,23 +241,6 @@ def is_elementwise(activation: Callable | None) -> bool:
 def is_product(operation: keras.Operation) -> bool:
     """Return whether an operation multiplies: `keras.layers.Multiply` or `x * y`."""
     return type(operation) is layers.Multiply or isinstance(operation, _multiplication())
-
-
-def call_counts(model: keras.Model) -> collections.Counter:
-    """Return how often each operation is called in a model's graph and those inside, by its id."""
-    counts, seen = collections.Counter(), set()
-
-    def visit(graph):
-        if id(graph) in seen:
-            return
-        seen.add(id(graph))
-        for call in cloning.traced_graph(graph)[1]:
-            counts[id(call.operation)] += 1
-            if is_graph(call.operation):
-                visit(call.operation)
-
-    visit(model)
-    return counts
 
 
 def _is_plain(value):

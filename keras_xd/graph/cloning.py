@@ -1,8 +1,10 @@
-"""Copies of layers and of graphs, with other layers in some places, and the calls in a graph."""
+"""Copies of graphs and of layers with other layers in some places, and the calls in a graph."""
 
 import collections
 import dataclasses
+import functools
 import inspect
+import itertools
 import types
 
 import keras
@@ -10,93 +12,8 @@ import numpy as np
 
 from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.core.searchable import flatten_layers, is_graph
-from keras_xd.graph import sublayer_paths
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None))
-
-
-def clone(model, replace, rename_inputs=None, insert=None, shapes=None, call=None):
-    """Return a copy of a model in which some layers are replaced by others, or new ones
-    inserted.
-    """
-    graphs, copies, replaced, parts = {}, {}, {}, {}
-
-    def copy(operation, *at):
-        for known in (graphs, copies, replaced):
-            if id(operation) in known:
-                return known[id(operation)][1]
-        if is_graph(operation):
-            rename = rename_inputs if operation is model else None
-            clone_graph = _clone_at if at else _clone_graph
-            new = clone_graph(operation, copy, rename, *(at or [insert, call]))
-            graphs[id(operation)] = (operation, new)
-            return new
-        new = replace(operation, *at) if isinstance(operation, keras.layers.Layer) else None
-        if new is not None:
-            replaced[id(operation)] = (operation, new)
-        else:
-            new = copy_layer(operation, parts)
-            copies[id(operation)] = (operation, new)
-        return new
-
-    result = copy(model) if shapes is None else copy(model, shapes)
-    # Before layers get their flags, which they pass on to all of their variables.
-    flags = [
-        (v, old.trainable and v.trainable) for old, new in replaced.values() for v in new.variables
-    ]
-    for old, new in reversed(graphs.values()):  # from the outermost, as each sets those inside
-        new.trainable = old.trainable
-        new.dtype_policy = old.dtype_policy
-    for old, new in replaced.values():
-        new.trainable = old.trainable
-    for variable, _ in flags:
-        variable.trainable = False
-    for old, new in copies.values():
-        if isinstance(old, keras.layers.Layer):
-            copy_state(old, new)
-    for variable, trainable in flags:  # what is shared with a frozen layer is not frozen
-        variable.trainable = variable.trainable or trainable
-    return result, list(replaced.values())
-
-
-def graph_calls(model, shapes=None, inputs=None, insert=None):
-    """Return `(layer, positional arguments, keyword arguments)` of every call of a layer,
-    in order.
-    """
-    calls = []
-
-    def probe(operation):
-        return _probe(operation, lambda *call: calls.append(call))
-
-    graph = _clone_functional(_view(model), probe, shapes, call=_inserting(model, insert, probe))
-    if inputs is not None:
-        calls.clear()
-        graph(inputs, training=False)
-    return calls
-
-
-def traced_graph(model, shapes=None):
-    """Return a copy of a model of the same tensors, and every `OperationCall` in it, in order."""
-    calls = []
-
-    def call(operation, number, new, args, kwargs):
-        outputs = new(*args, **kwargs)
-        calls.append(OperationCall(operation, number, args, kwargs, keras.tree.flatten(outputs)))
-        return outputs
-
-    return _clone_functional(_view(model), _probe, shapes, call=call), calls
-
-
-def _probe(operation, note=lambda *call: None):
-    """Return what stands for an operation in a graph that is only looked at."""
-    is_layer = isinstance(operation, keras.layers.Layer)
-    return GraphProbe(operation, note) if is_layer else copy_layer(operation)
-
-
-def traced_graphs(graphs):
-    """Return what `traced_graph` does of each graph, and how often each operation is called."""
-    traced = [traced_graph(graph) for graph in graphs]
-    return traced, collections.Counter(id(call.operation) for _, calls in traced for call in calls)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,23 +21,192 @@ class OperationCall:
     """One call of a layer or operation in a graph.
 
     Attributes:
+        graph: the model in whose graph it is; `None` of a call in a layer.
         operation: the layer or operation.
         number: how often it was called before in the graph.
-        args, kwargs: the arguments, with `keras.KerasTensor` in them.
+        args, kwargs: the arguments.
         outputs: the outputs as a flat list of `keras.KerasTensor`.
     """
 
+    graph: keras.Model | None
     operation: keras.Operation
     number: int
     args: tuple
     kwargs: dict
-    outputs: list
+    outputs: list = dataclasses.field(default_factory=list)
+
+    @property
+    def key(self):
+        """What tells the call from all others."""
+        return id(self.graph), id(self.operation), self.number
+
+    @property
+    def argument(self):
+        """The first argument."""
+        return [*self.args, *self.kwargs.values()][0]
+
+    @property
+    def flat_arguments(self):
+        """All arguments as a flat list."""
+        return keras.tree.flatten((self.args, self.kwargs))
 
     @property
     def tensors(self):
-        """The tensors among the arguments, a flat list."""
-        flat = keras.tree.flatten((self.args, self.kwargs))
-        return [value for value in flat if isinstance(value, keras.KerasTensor)]
+        """The symbolic tensors among the arguments, a flat list."""
+        return [value for value in self.flat_arguments if isinstance(value, keras.KerasTensor)]
+
+    def with_arguments(self, flat):
+        """Return the call with other arguments, given as a flat list."""
+        args, kwargs = keras.tree.pack_sequence_as((self.args, self.kwargs), flat)
+        return dataclasses.replace(self, args=args, kwargs=kwargs)
+
+
+def called(call, copy):
+    """Return the outputs of a call in the copy of a graph."""
+    return copy(call.operation)(*call.args, **call.kwargs)
+
+
+def clone(model, replace, call=called, rename_inputs=None, shapes=None, functional=False):
+    """Return a copy of a model with other layers in it, and the pairs of old and new ones.
+
+    Args:
+        model: a Functional or Sequential model.
+        replace: function of a layer that returns the one in its place, `None` for a copy.
+        call: function of an `OperationCall` of a Functional model, with the tensors of the copy in
+            it, and of `copy`: it returns the outputs in the copy. `copy(operation, *details)` is
+            the copy of an operation or what `replace(operation, *details)` has put in its place; of
+            a graph, for which `details` are shapes of its inputs, a copy of it.
+        rename_inputs: function of the list of the inputs' names that returns others.
+        shapes: other shapes of the inputs, a flat list.
+        functional: whether Sequential models become Functional ones, as with `shapes`.
+    """
+    known, parts = {}, {}
+    graphs, copies, replaced = [], [], []
+
+    def copy(operation, *details):
+        if id(operation) in known:
+            return known[id(operation)]
+        pairs = graphs if is_graph(operation) else replaced
+        if pairs is graphs:
+            new = copy_graph(operation, *details)
+        else:
+            new = replace(operation, *details) if is_layer(operation) else None
+            if new is None:
+                pairs, new = copies, copy_layer(operation, parts)
+        known[id(operation)] = new
+        pairs.append((operation, new))
+        return new
+
+    def copy_graph(graph, shapes=None):
+        rename = rename_inputs if graph is model else None
+        if functional or shapes is not None or not isinstance(graph, keras.Sequential):
+            return _rebuilt(graph, lambda made: call(made, copy), shapes, rename)
+        if not any(getattr(layer, "stateful", False) for layer in flatten_layers(graph)):
+            # A model built by calling it on data has taken over the batch size of that data.
+            shapes = [(None, *graph.input_shape[1:])]
+        inputs = _new_inputs(_view(graph), shapes, rename)
+        return keras.Sequential([*inputs, *map(copy, graph.layers)], name=graph.name)
+
+    result = copy(model) if shapes is None else copy(model, shapes)
+    _set_state(graphs, copies, replaced)
+    return result, replaced
+
+
+def _set_state(graphs, copies, replaced):
+    """Give copies the state, and all new layers the flags, of the old ones."""
+    # Before layers get their flags, which they pass on to all of their variables.
+    flags = [(v, old.trainable and v.trainable) for old, new in replaced for v in new.variables]
+    for old, new in reversed(graphs):  # from the outermost, as each sets those inside
+        new.trainable = old.trainable
+        new.dtype_policy = old.dtype_policy
+    for old, new in replaced:
+        new.trainable = old.trainable
+    for variable, _ in flags:
+        variable.trainable = False
+    for old, new in copies:
+        if is_layer(old):
+            copy_state(old, new)
+    for variable, trainable in flags:  # what is shared with a frozen layer is not frozen
+        variable.trainable = variable.trainable or trainable
+
+
+class Trace:
+    """The calls in a graph.
+
+    Attributes:
+        view: a copy of the graph, of the same tensors as the calls.
+        calls: every `OperationCall`, in order. Sets of calls are sets of places in this list.
+        uses: how often each tensor is an argument or an output of the graph, by its id.
+        makers: the place of the call that a tensor comes from, by the tensor's id.
+    """
+
+    def __init__(self, graph, shapes=None):
+        self.calls, self._probes = [], {}
+        self.view = _rebuilt(graph, self._probed, shapes)
+        self.uses = collections.Counter(id(x) for call in self.calls for x in call.tensors)
+        self.uses.update(id(x) for x in self.view.outputs)
+        self.makers = {id(x): i for i, call in enumerate(self.calls) for x in call.outputs}
+
+    def maker(self, tensor):
+        """Return the call that a tensor comes from, `None` for an input."""
+        return self.calls[self.makers[id(tensor)]] if id(tensor) in self.makers else None
+
+    @functools.cached_property
+    def _up_to(self):
+        """The set of calls that each call depends on, and itself."""
+        found = []
+        for index, call in enumerate(self.calls):
+            before = (found[self.makers[id(x)]] for x in call.tensors if id(x) in self.makers)
+            found.append({index}.union(*before))
+        return found
+
+    def calls_behind(self, tensor):
+        """Return the set of calls that a tensor is computed by."""
+        return self._up_to[self.makers[id(tensor)]] if id(tensor) in self.makers else set()
+
+    def tensors_behind(self, tensor):
+        """Return the set of the ids of a tensor and of all those that it is computed from."""
+        behind = (self.calls[i].tensors for i in self.calls_behind(tensor))
+        return {id(tensor)}.union(*(map(id, tensors) for tensors in behind))
+
+    def _probed(self, call):
+        key = id(call.operation)
+        if key not in self._probes:
+            self._probes[key] = _GraphProbe(call.operation)
+        outputs = self._probes[key](*call.args, **call.kwargs)
+        self.calls.append(dataclasses.replace(call, outputs=keras.tree.flatten(outputs)))
+        return outputs
+
+    def calls_on(self, inputs):
+        """Return the calls with the arguments that they have for an input batch."""
+        tensors = [x for call in self.calls for x in call.tensors]
+        if not tensors:
+            return self.calls
+        values = keras.Model(self.view.input, tensors)(inputs, training=False)
+        values = dict(zip(map(id, tensors), keras.tree.flatten(values), strict=True))
+        return [
+            call.with_arguments([values.get(id(x), x) for x in call.flat_arguments])
+            for call in self.calls
+        ]
+
+
+def traces(graphs):
+    """Return the `Trace` of each graph, and how often each operation is called in all of them."""
+    found = [Trace(graph) for graph in graphs]
+    return found, collections.Counter(id(call.operation) for one in found for call in one.calls)
+
+
+def unused_name(name, taken):
+    """Return a name, with a number after it if it is taken, and note it as taken."""
+    candidates = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(1)))
+    name = next(candidate for candidate in candidates if candidate not in taken)
+    taken.add(name)
+    return name
+
+
+def is_layer(operation):
+    """Return whether an operation is a layer."""
+    return isinstance(operation, keras.layers.Layer)
 
 
 def shapes_of(argument):
@@ -129,41 +215,12 @@ def shapes_of(argument):
     return [tuple(tensor.shape) for tensor in tensors if tensor is not None]
 
 
-class _Noting:
-    """Computes what its `target()` does and notes each call."""
+class _GraphProbe(keras.Operation):
+    """Takes the place of an operation in a copy of a graph, which needs none there."""
 
-    def call(self, *args, **kwargs):
-        self.note(self.target(), args, kwargs)
-        return self.target()(*args, **kwargs)
-
-    def compute_output_spec(self, *args, **kwargs):
-        self.note(self.target(), args, kwargs)
-        return self.target().compute_output_spec(*args, **kwargs)
-
-
-class GraphProbe(_Noting, keras.Operation):
-    """Takes the place of a layer in a copy of a graph, which needs no layer there."""
-
-    def __init__(self, layer, note):
-        super().__init__(name=layer.name)
-        self.target, self.note = lambda: layer, note
-
-
-class Probe(_Noting, keras.layers.Layer):
-    """A `GraphProbe` for other models; those take Keras much longer to make."""
-
-    def __init__(self, layer, note):
-        super().__init__(name=layer.name, dtype=layer.dtype_policy, autocast=False)
-        self.supports_masking = True
-        # A function, because Keras would count the layer as a part of this one.
-        self.target, self.note = lambda: layer, note
-        self.built = True
-
-    def __getattr__(self, name):
-        """Return what only the layer has, for models that look at their layers."""
-        if name.startswith("_") or "target" not in vars(self):
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        return getattr(self.target(), name)
+    def __init__(self, operation):
+        super().__init__(name=operation.name)
+        self.call, self.compute_output_spec = operation, operation.compute_output_spec
 
 
 def _view(model):
@@ -173,94 +230,32 @@ def _view(model):
     return keras.Model(model.input, model.output, name=model.name)
 
 
-def _clone_graph(model, copy, rename=None, insert=None, call=None):
-    """Return a copy of a Functional or Sequential model, its layers made by `copy`."""
-    view = _view(model)
-    if not isinstance(model, keras.Sequential):
-        call = _inserting(model, insert) or call
-        return _clone_functional(view, copy, rename=rename, call=call)
-    changes = {}
-    if not any(getattr(layer, "stateful", False) for layer in flatten_layers(model)):
-        # A model built by calling it on data has taken over the batch size of that data.
-        changes = {"batch_shape": (None, *model.input_shape[1:])}
-    (tensor,) = _new_inputs(view, [changes], rename)
-    return keras.Sequential([tensor, *map(copy, model.layers)], name=model.name)
+def _rebuilt(graph, outputs_of, shapes=None, rename=None):
+    """Return a Functional copy of a graph, in which a function of each call gives its outputs."""
+    view, numbers = _view(graph), collections.Counter()
 
-
-def _clone_at(model, copy, rename, shapes):
-    """Return a Functional copy for inputs of other shapes, its layers made by `copy` when
-    called.
-    """
-
-    def call(operation, number, new, args, kwargs):
-        tensors = [
-            t for t in keras.tree.flatten((args, kwargs)) if isinstance(t, keras.KerasTensor)
-        ]
-        return copy(operation, [tuple(t.shape) for t in tensors])(*args, **kwargs)
-
-    return _clone_functional(_view(model), lambda operation: operation, shapes, rename, call)
-
-
-def _clone_functional(view, copy, shapes=None, rename=None, call=None):
-    """Return a Functional copy of `view`, whose operations are made by `copy`."""
-    changes = [{}] * len(view.inputs)
-    if shapes is not None:
-        changes = [{"batch_shape": shape} for shape in shapes]
-    tensors = _new_inputs(view, changes, rename)
-    copies, numbers = {}, collections.Counter()
-
-    def copy_and_note(operation):
-        new = copy(operation)
-        copies[id(new)] = operation
-        return new
-
-    def call_copy(new, *args, **kwargs):
-        operation = copies[id(new)]
+    def call(operation, *args, **kwargs):
         numbers[id(operation)] += 1
-        return call(operation, numbers[id(operation)] - 1, new, args, kwargs)
+        number = numbers[id(operation)] - 1
+        return outputs_of(OperationCall(graph, operation, number, args, kwargs))
 
-    return keras.models.clone_model(
-        view,
-        input_tensors=keras.tree.pack_sequence_as(view.input, tensors),
-        clone_function=copy_and_note,
-        call_function=None if call is None else call_copy,
-    )
+    inputs = keras.tree.pack_sequence_as(view.input, _new_inputs(view, shapes, rename))
+    return keras.models.clone_model(view, inputs, lambda operation: operation, call)
 
 
-def _inserting(graph, insert, wrap=lambda layer: layer):
-    """Return the `call` of `_clone_functional` that passes inputs through inserted layers."""
-    if insert is None:
-        return None
-
-    def call(operation, number, new, args, kwargs):
-        places = insert(graph, operation, number)
-        flat = keras.tree.flatten((args, kwargs))
-        flat = [wrap(places[i])(x) if i in places else x for i, x in enumerate(flat)]
-        args, kwargs = keras.tree.pack_sequence_as((args, kwargs), flat)
-        return new(*args, **kwargs)
-
-    return call
-
-
-def _new_inputs(view, changes, rename):
-    """Return new input tensors for a model, of the same names, types and shapes, but for
-    `changes`.
-    """
-    layers = {
-        id(layer.output): layer
-        for layer in view.layers
-        if isinstance(layer, keras.layers.InputLayer)
-    }
+def _new_inputs(view, shapes=None, rename=None):
+    """Return new input tensors for a model, of other shapes and names if these are given."""
+    layers = {id(x.output): x for x in view.layers if isinstance(x, keras.layers.InputLayer)}
     layers = [layers[id(tensor)] for tensor in keras.tree.flatten(view.input)]
     names = [layer.name for layer in layers]
-    taken = {layer.name for layer in view.layers}
     if rename is not None and not isinstance(view.input, dict):
-        names = [
-            old if new in taken else new for old, new in zip(names, rename(names), strict=True)
-        ]
+        taken = {layer.name for layer in view.layers}
+        pairs = zip(names, rename(names), strict=True)
+        names = [old if new in taken else new for old, new in pairs]
+    shapes = [layer.batch_shape for layer in layers] if shapes is None else shapes
     return [
-        type(layer).from_config({**layer.get_config(), **change, "name": name}).output
-        for layer, change, name in zip(layers, changes, names, strict=True)
+        type(layer).from_config({**layer.get_config(), "batch_shape": shape, "name": name}).output
+        for layer, shape, name in zip(layers, shapes, names, strict=True)
     ]
 
 
@@ -387,8 +382,8 @@ def _same_settings(old, new):
     """Return whether two layers have the same simple settings, and those in them if none says."""
     pairs = [(old, new)]
     if _declared_config(old) is None:
-        for place, inner in sublayer_paths.walk(new, lambda layer: True):
-            pairs.append((sublayer_paths.layer_at(old, place), inner))
+        for place, inner in walk(new, lambda layer: True):
+            pairs.append((layer_at(old, place), inner))
     return all(
         type(a) is type(b) and _settings(b).items() <= _settings(a).items() for a, b in pairs
     )
@@ -403,7 +398,7 @@ def _settings(layer):
             for name, value in {"class": type(inner).__name__, **_settings(inner)}.items()
         }
     declared = _declared_config(layer)
-    settings = sublayer_paths.attributes(layer) if declared is None else declared
+    settings = attributes(layer) if declared is None else declared
     return {
         name: repr([getattr(leaf, "__name__", leaf) for leaf in leaves])
         for name, leaves in ((n, keras.tree.flatten(_without_ids(v))) for n, v in settings.items())
@@ -440,8 +435,8 @@ def copy_attributes(layer):
                 constraint=old.constraint,
                 name=old.name,
             )
-    values = sublayer_paths.attributes(layer)
-    for _, inner in sublayer_paths.layers_inside(layer):  # in their order
+    values = attributes(layer)
+    for _, inner in layers_inside(layer):  # in their order
         memo[id(inner)] = copy_layer(inner)
     for name, value in values.items():
         setattr(new, name, _copied(value, memo, name))
@@ -533,3 +528,135 @@ def _copy_lambda(layer):
         name=layer.name,
         dtype=layer.dtype_policy,
     )
+
+
+def layers_inside(layer):
+    """Return `(steps, layer)` for each layer that `layer` keeps itself, each once."""
+    if is_graph(layer):
+        return []
+    found = {}
+
+    def visit(value, steps, containers):
+        if isinstance(value, keras.layers.Layer):
+            found.setdefault(id(value), (steps, value))
+        elif isinstance(value, (dict, list, tuple)) and id(value) not in containers:
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            for key, item in items:
+                visit(item, (*steps, key), containers | {id(value)})
+
+    for name, value in attributes(layer).items():
+        visit(value, (name,), frozenset())
+    found.pop(id(layer), None)
+    # Torch keeps layers apart from lists, so attributes alone do not have the order of a model.
+    order = [id(inner) for inner in layer.layers] if isinstance(layer, keras.Model) else []
+    places = {inner: place for place, inner in enumerate(order)}
+    return sorted(found.values(), key=lambda entry: places.get(id(entry[1]), len(order)))
+
+
+def attributes(layer):
+    """Return the attributes of a layer that are not Keras' own, by name."""
+    own = _names_of_keras()
+    return {name: value for name, value in _kept(layer).items() if name not in own}
+
+
+def _kept(layer):
+    """All attributes; layers of torch keep those that are layers apart."""
+    return {**vars(layer).get("_modules", {}), **vars(layer)}
+
+
+def layer_at(root, place):
+    """Return the layer at a place of `root`, or `None`."""
+    value = root
+    try:
+        for name, *keys in place:
+            value = getattr(value, name)
+            for key in keys:
+                value = value[key]
+    except (AttributeError, LookupError, TypeError):
+        return None
+    return value if isinstance(value, keras.layers.Layer) else None
+
+
+def walk(root, descend):
+    """Return `(place, layer)` of the layers in `root`, each once, containers before their
+    content.
+    """
+    found, result = {id(root)}, []
+
+    def visit(layer, place):
+        for steps, inner in layers_inside(layer):
+            if id(inner) not in found:
+                found.add(id(inner))
+                result.append(((*place, steps), inner))
+                if descend(inner):
+                    visit(inner, (*place, steps))
+
+    visit(root, ())
+    return result
+
+
+def require(root, places):
+    """Raise `ValueError` for a place without a layer."""
+    for place in places:
+        if layer_at(root, place) is None:
+            raise ValueError(
+                "A model made again from its configuration must have its layers in the same "
+                f"attributes. Received: {type(root).__name__} '{root.name}' without a layer at "
+                f"{place}"
+            )
+
+
+def put(root, new_layers):
+    """Put layers in the places of others, wherever `root` keeps these, as the same object too."""
+    require(root, [place for place, _ in new_layers])
+    exchange = {id(layer_at(root, place)): new for place, new in new_layers}
+    holders = [root, *(layer for _, layer in walk(root, lambda layer: id(layer) not in exchange))]
+    for holder in holders:
+        if id(holder) not in exchange:
+            _put_into(holder, exchange)
+
+
+def _put_into(holder, exchange):
+    order = [layer for _, layer in layers_inside(holder)]
+    if not any(id(layer) in exchange for layer in order):
+        return
+    for name, value in attributes(holder).items():
+        new = _exchanged(value, exchange)
+        if new is not value:
+            setattr(holder, name, new)
+    # Keras tracks what an attribute held until it is taken out of a list of the layer. All are
+    # taken out and put in again, so that their order stays.
+    new_order = [exchange.get(id(layer), layer) for layer in order]
+    holder.exchanged_layers = [*order, *new_order]
+    while holder.exchanged_layers:
+        holder.exchanged_layers.pop()
+    holder.exchanged_layers = new_order
+    holder.exchanged_layers = None
+
+
+def _exchanged(value, exchange):
+    """Return `value` with layers exchanged; the same object where there is nothing to exchange."""
+    if isinstance(value, keras.layers.Layer):
+        return exchange.get(id(value), value)
+    if isinstance(value, dict):
+        new = {key: _exchanged(item, exchange) for key, item in value.items()}
+        return new if any(new[key] is not item for key, item in value.items()) else value
+    if isinstance(value, (list, tuple)):
+        new = [_exchanged(item, exchange) for item in value]
+        if all(a is b for a, b in zip(new, value, strict=True)):
+            return value
+        if isinstance(value, list):
+            return new
+        # The class, because TensorFlow wraps tuples.
+        return value.__class__(*new) if hasattr(value, "_fields") else tuple(new)
+    return value
+
+
+@functools.cache
+def _names_of_keras():
+    """Return the names of the attributes that Keras itself gives layers and models."""
+    names = set()
+    for sample in (keras.Model(), keras.layers.Layer(), keras.Sequential()):
+        sample.list, sample.layer = [keras.layers.Identity()], keras.layers.Identity()
+        names |= set(_kept(sample)) - {"list", "layer"}
+    return names

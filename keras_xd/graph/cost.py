@@ -11,7 +11,7 @@ from keras_xd.core.searchable import SearchableLayer, is_graph, named_layers, su
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.core.validation import UnknownSizeError
 from keras_xd.core.warning_location import stacklevel
-from keras_xd.graph.cloning import build_config, graph_calls, shapes_of
+from keras_xd.graph.cloning import Trace, build_config, is_layer, shapes_of
 from keras_xd.graph.sequence_counts import (
     ATTENTION,
     attention_shapes,
@@ -242,12 +242,13 @@ def _calls(layer, shape, times):
 
 def _calls_of_graph(graph, shape, times):
     """Yield what `_calls` does, of a Functional or Sequential model."""
-    for inner, args, kwargs in graph_calls(graph, shape):
-        argument = [*args, *kwargs.values()][0]
-        several = isinstance(argument, (list, tuple))
-        shapes = shapes_of(argument)
+    for call in Trace(graph, shape).calls:
+        inner = call.operation
+        if not is_layer(inner):
+            continue
+        several, shapes = isinstance(call.argument, (list, tuple)), shapes_of(call.argument)
         if isinstance(inner, ATTENTION):
-            shapes, several = attention_shapes(args, kwargs), True
+            shapes, several = attention_shapes(call.args, call.kwargs), True
         if is_graph(inner):
             yield from _calls(inner, shapes, times)
         elif shapes:

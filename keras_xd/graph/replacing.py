@@ -7,7 +7,7 @@ import keras
 from keras_xd.core import tracing
 from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.searchable import SearchableLayer, flatten_layers, is_graph
-from keras_xd.graph import cloning, sublayer_paths
+from keras_xd.graph import cloning
 from keras_xd.graph.exporting import export
 
 
@@ -51,7 +51,7 @@ class SubclassedModelWrapper(AtomicSaving, keras.Model):
     def _take(self, model, new_layers, reference):
         model = with_layers(model, new_layers, reference)
         for place, name in json.loads(self.names):
-            inner = sublayer_paths.layer_at(model, _as_place(place))
+            inner = cloning.layer_at(model, _as_place(place))
             if inner is not None:
                 inner.name = name
         model.name = self.name
@@ -99,7 +99,7 @@ class SubclassedModelWrapper(AtomicSaving, keras.Model):
         new_layers = [
             {
                 "place": place,
-                "layer": serialize(sublayer_paths.layer_at(self.model, _as_place(place))),
+                "layer": serialize(cloning.layer_at(self.model, _as_place(place))),
             }
             for place in json.loads(self.places)
         ]
@@ -132,15 +132,15 @@ class SubclassedModelWrapper(AtomicSaving, keras.Model):
 class LayerReplacer:
     """Makes copies of models of every form in which some layers are replaced by others."""
 
-    def __init__(self, wanted, replace, insert=None, build_time=False):
+    def __init__(self, wanted, replace, call=cloning.called, build_time=False):
         self.wanted, self.replace = wanted, replace
-        self.insert, self.build_time = insert, build_time
+        self.call, self.build_time = call, build_time
         self.wrapped = []
 
     def __call__(self, model, rename_inputs=None):
         """Return a copy of a built model: Functional, Sequential or subclassed."""
         if is_graph(model):
-            copy, _ = cloning.clone(model, self._of_layer, rename_inputs, self.insert)
+            copy, _ = cloning.clone(model, self._of_layer, self.call, rename_inputs)
         else:
             copy = self._wrapped(model, symbolic_call(model))
         for old, new in self.wrapped:
@@ -154,7 +154,7 @@ class LayerReplacer:
         if not concerns(layer, self.wanted):
             return None
         if is_graph(layer):
-            return cloning.clone(layer, self._of_layer, insert=self.insert)[0]
+            return cloning.clone(layer, self._of_layer, self.call)[0]
         if type(layer) is keras.layers.TimeDistributed:
             inner = self._of_layer(layer.layer)
             if inner is None:
@@ -169,7 +169,7 @@ class LayerReplacer:
             base, copy, before = layer, cloning.copy_layer(layer), set()
         new_layers, names = [], []
         for place, inner in _walk(base, self.wanted):
-            there = sublayer_paths.layer_at(copy, place) is not None
+            there = cloning.layer_at(copy, place) is not None
             if not (there or self.build_time or place in before):
                 continue
             new = None if is_composite(inner, self.wanted) else self._of_layer(inner)
@@ -203,62 +203,91 @@ def is_composite(layer, wanted):
     """Return whether a layer can be taken apart and has something `wanted` in it."""
     whole = (SearchableLayer, keras.layers.Wrapper)
     return (
-        not is_graph(layer)
+        cloning.is_layer(layer)
+        and not is_graph(layer)
         and not isinstance(layer, whole)
         and not wanted(layer)
         and concerns(layer, wanted)
     )
 
 
-def every_call(model, wanted, inputs=None, insert=None, build_time=False):
-    """Yield `(layer, argument)` of every call of a layer in a model of any form."""
+def every_call(model, wanted, inputs=None, build_time=False):
+    """Yield every `OperationCall` in a model of any form, those of what is not taken apart."""
 
     def calls_in(graph, shapes, graph_inputs):
-        for call in cloning.graph_calls(graph, shapes, graph_inputs, insert):
-            yield from calls_of(*call)
+        trace = cloning.Trace(graph, shapes)
+        for call in trace.calls if graph_inputs is None else trace.calls_on(graph_inputs):
+            yield from calls_of(call)
 
-    def calls_of(layer, args, kwargs):
-        first = [*args, *kwargs.values()][0]
+    def calls_of(call):
+        layer = call.operation
         if is_graph(layer):
             symbolic = inputs is None
-            shapes, tensors = (cloning.shapes_of(first), None) if symbolic else (None, first)
-            yield from calls_in(layer, shapes, tensors)
+            shapes = cloning.shapes_of(call.argument) if symbolic else None
+            yield from calls_in(layer, shapes, None if symbolic else call.argument)
         elif type(layer) is keras.layers.TimeDistributed and concerns(layer.layer, wanted):
-            for step in range(first.shape[1] or 0):
-                yield from calls_of(layer.layer, (_step(first, step),), {})
+            for step in range(call.argument.shape[1] or 0):
+                inner = _step(call.argument, step)
+                yield from calls_of(cloning.OperationCall(None, layer.layer, step, (inner,), {}))
         elif is_composite(layer, wanted):
-            for call in inner_calls(layer, args, kwargs, wanted, build_time):
-                yield from calls_of(*call)
+            for inner in inner_calls(layer, call.args, call.kwargs, wanted, build_time):
+                yield from calls_of(inner)
         else:
-            yield layer, first
+            yield call
 
     if is_graph(model):
         yield from calls_in(model, None, inputs)
     else:
         args, kwargs = symbolic_call(model) if inputs is None else ((inputs,), {})
         for call in inner_calls(model, args, kwargs, wanted, build_time):
-            yield from calls_of(*call)
+            yield from calls_of(call)
 
 
 def inner_calls(layer, args, kwargs, wanted, build_time=False):
-    """Return the calls of layers by a call of a composite layer, as `cloning.graph_calls`."""
+    """Return the calls of layers by a call of a composite layer, each an `OperationCall`."""
     if isinstance(layer, SubclassedModelWrapper):
         base, copy = layer.model, layer.original_copy()
     else:
         base, copy = layer, cloning.copy_layer(layer)
     calls, probes = [], []
     for place, inner in _walk(base, wanted):
-        there = build_time or sublayer_paths.layer_at(copy, place) is not None
+        there = build_time or cloning.layer_at(copy, place) is not None
         if there and not is_composite(inner, wanted):
-            probes.append((place, cloning.Probe(inner, lambda *call: calls.append(call))))
+            probes.append((place, _Probe(inner, calls)))
     copy = with_layers(copy, probes, base)
     copy(*args, **kwargs)
     copy_state_except([place for place, _ in probes], base, copy)
     _Run(copy, calls)(*args, **kwargs)
     tensors = keras.tree.flatten((args, kwargs))
-    if not any(isinstance(tensor, keras.KerasTensor) for tensor in tensors):
-        return calls
-    return [(inner, *_symbolic(arguments)) for inner, *arguments in calls]
+    if any(isinstance(tensor, keras.KerasTensor) for tensor in tensors):
+        return [call.with_arguments(map(_symbolic, call.flat_arguments)) for call in calls]
+    return calls
+
+
+class _Probe(keras.layers.Layer):
+    """Takes the place of a layer in another and notes its calls."""
+
+    def __init__(self, layer, calls):
+        super().__init__(name=layer.name, dtype=layer.dtype_policy, autocast=False)
+        self.supports_masking = True
+        # Functions, because Keras would count the layer and the list as parts of this one.
+        self.target = lambda: layer
+        self.note = lambda *call: calls.append(cloning.OperationCall(None, layer, 0, *call))
+        self.built = True
+
+    def call(self, *args, **kwargs):
+        self.note(args, kwargs)
+        return self.target()(*args, **kwargs)
+
+    def compute_output_spec(self, *args, **kwargs):
+        self.note(args, kwargs)
+        return self.target().compute_output_spec(*args, **kwargs)
+
+    def __getattr__(self, name):
+        """Return what only the layer has, for models that look at their layers."""
+        if name.startswith("_") or "target" not in vars(self):
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return getattr(self.target(), name)
 
 
 class _Run(keras.layers.Layer):
@@ -339,7 +368,7 @@ def reachable_layers(model, wanted):
 
 
 def _walk(base, wanted):
-    return sublayer_paths.walk(base, lambda layer: is_composite(layer, wanted))
+    return cloning.walk(base, lambda layer: is_composite(layer, wanted))
 
 
 def _step(tensor, step):
@@ -349,16 +378,12 @@ def _step(tensor, step):
     return tensor[:, step]
 
 
-def _symbolic(arguments):
-    """Return arguments with a new `keras.KerasTensor` in place of each tensor."""
-
-    def convert(value):
-        if not hasattr(value, "shape") or not hasattr(value, "dtype"):
-            return value
-        dtype = keras.backend.standardize_dtype(value.dtype)
-        return keras.Input(batch_shape=(None, *tuple(value.shape)[1:]), dtype=dtype)
-
-    return keras.tree.map_structure(convert, arguments)
+def _symbolic(value):
+    """Return a new `keras.KerasTensor` in place of a tensor."""
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        return value
+    dtype = keras.backend.standardize_dtype(value.dtype)
+    return keras.Input(batch_shape=(None, *tuple(value.shape)[1:]), dtype=dtype)
 
 
 def _copy_state(old, new):
@@ -367,7 +392,7 @@ def _copy_state(old, new):
     new.trainable = old.trainable
     copy_state_except(new.new_places, base, new.model)
     for place in new.new_places:
-        before, after = (sublayer_paths.layer_at(root, place) for root in (base, new.model))
+        before, after = (cloning.layer_at(root, place) for root in (base, new.model))
         shapes = [[v.shape for v in layer.variables] for layer in (before, after)]
         if is_graph(before):
             continue
@@ -394,13 +419,13 @@ def with_layers(root, new_layers, reference=None):
         else:
             inside.setdefault(holder, []).append((place[len(holder) :], new))
     if () in inside:
-        sublayer_paths.require(reference, [place[:1] for place, _ in inside[()]])
+        cloning.require(reference, [place[:1] for place, _ in inside[()]])
         return with_layers(cloning.copy_attributes(reference), new_layers, reference)
     for place, group in inside.items():
-        built = sublayer_paths.layer_at(reference, place)
-        sublayer_paths.require(built, [inner[:1] for inner, _ in group])
+        built = cloning.layer_at(reference, place)
+        cloning.require(built, [inner[:1] for inner, _ in group])
         direct.append((place, with_layers(cloning.copy_attributes(built), group, built)))
-    sublayer_paths.put(root, direct)
+    cloning.put(root, direct)
     return root
 
 
@@ -412,9 +437,9 @@ def has_place(root, place):
 def _holder_to_copy(root, place):
     """Return the place of the outermost layer on the way that takes no new layer, or `None`."""
     for depth in range(len(place)):
-        holder = sublayer_paths.layer_at(root, place[:depth]) if depth else root
+        holder = cloning.layer_at(root, place[:depth]) if depth else root
         closed = holder.built and holder.get_build_config() is not None
-        if closed or sublayer_paths.layer_at(root, place[: depth + 1]) is None:
+        if closed or cloning.layer_at(root, place[: depth + 1]) is None:
             return place[:depth]
     return None
 
@@ -422,15 +447,15 @@ def _holder_to_copy(root, place):
 def copy_state_except(places, base, copy):
     """Copy the state of `base` to a built copy, but for the layers at some places."""
     roots = base, copy
-    excluded = {id(sublayer_paths.layer_at(root, place)) for place in places for root in roots}
+    excluded = {id(cloning.layer_at(root, place)) for place in places for root in roots}
     pairs = [roots]
-    for place, inner in sublayer_paths.walk(base, lambda layer: id(layer) not in excluded):
-        other = sublayer_paths.layer_at(copy, place)
+    for place, inner in cloning.walk(base, lambda layer: id(layer) not in excluded):
+        other = cloning.layer_at(copy, place)
         if id(inner) not in excluded and other is not None:
             other.trainable = inner.trainable  # from the outermost, as each sets those inside
             pairs.append((inner, other))
     known = excluded.union(id(layer) for pair in pairs for layer in pair)
     for pair in pairs:
-        inside = [x for layer in pair for _, x in sublayer_paths.layers_inside(layer)]
+        inside = [x for layer in pair for _, x in cloning.layers_inside(layer)]
         inside = [layer for layer in inside if id(layer) in known]
         cloning.copy_state(*pair, {id(v) for x in inside for v in x.variables} if inside else None)

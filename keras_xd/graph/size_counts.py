@@ -1,5 +1,6 @@
 """Numbers of parameters and activations of a model, which follow its masks."""
 
+import dataclasses
 import math
 import re
 
@@ -11,6 +12,28 @@ from keras_xd.core.type_aliases import Tensor
 from keras_xd.core.validation import UnknownSizeError
 from keras_xd.graph.cost import model_calls
 from keras_xd.graph.sequence_counts import ATTENTION_OF_HEADS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LayerChange:
+    """A layer and the one in its place.
+
+    Attributes:
+        name: the layer's path: its name, after those of the nested models around it.
+        kind_before, kind_after: names of the classes.
+        left_because: why the layer was left as it is, or `None`.
+        parameters_before, parameters_after: number of weights.
+        multiply_adds_before, multiply_adds_after: of one sample, `None` if unknown.
+    """
+
+    name: str
+    kind_before: str
+    kind_after: str
+    left_because: str | None = None
+    parameters_before: int
+    parameters_after: int
+    multiply_adds_before: int | None
+    multiply_adds_after: int | None
 
 
 @check_types

@@ -18,19 +18,15 @@ class Skip:
 
     Attributes:
         path: name of a layer in it, `<addition>_skip`, after those of the nested models around it.
-        graph: the model in whose graph it is.
-        operation: the addition.
-        number: how often the addition was called before in this graph.
-        place: the place of the skip among the tensors of the call.
+        call: a call of the addition.
+        place: the place of the skip among the arguments of the call, flattened.
         shapes: the set of its shapes in all calls of the graph, batch size `None`.
         dtype: the dtype policy of a layer in it.
         calls: how often the graph is called.
     """
 
     path: str
-    graph: keras.Model
-    operation: keras.Operation
-    number: int
+    call: cloning.OperationCall
     place: int
     shapes: frozenset
     dtype: str
@@ -44,58 +40,52 @@ class Skip:
 
 def find_skips(model):
     """Return every `Skip` in the graphs of a model: its own and those of models inside."""
-    shapes, dtypes, places, visited = collections.defaultdict(list), {}, {}, set()
+    found, visited = collections.defaultdict(list), set()
 
-    def visit(graph, graph_shapes):
+    def visit(graph, shapes):
         visited.add(id(graph))
-        ancestors = {}
-        for call in cloning.traced_graph(graph, graph_shapes)[1]:
-            operation, tensors, outputs = call.operation, call.tensors, call.outputs
-            above = {id(x) for x in tensors}.union(*(ancestors.get(id(x), ()) for x in tensors))
-            ancestors |= {id(x): ancestors.get(id(x), set()) | above for x in outputs}
-            if is_graph(operation):
-                visit(operation, cloning.shapes_of(tensors))
-            if not is_addition(operation):
+        trace = cloning.Trace(graph, shapes)
+        for call in trace.calls:
+            if is_graph(call.operation):
+                visit(call.operation, cloning.shapes_of(call.tensors))
+            if not is_addition(call.operation):
                 continue
-            for place, x in enumerate(keras.tree.flatten((call.args, call.kwargs))):
-                if not isinstance(x, keras.KerasTensor) or x.shape[1:] != outputs[0].shape[1:]:
+            for place, x in enumerate(call.flat_arguments):
+                if not isinstance(x, keras.KerasTensor) or x.shape[1:] != call.outputs[0].shape[1:]:
                     continue
-                if "float" in x.dtype and any(id(x) in ancestors.get(id(y), ()) for y in tensors):
-                    key = (id(graph), id(operation), call.number, place)
-                    shapes[key].append((None, *x.shape[1:]))
-                    dtypes[key] = _MIXED.get(x.dtype, x.dtype)
-                    places[key] = (graph, operation, call.number, place)
+                others = [tensor for tensor in call.tensors if tensor is not x]
+                behind = any(id(x) in trace.tensors_behind(other) for other in others)
+                if "float" in x.dtype and behind:
+                    found[*call.key, place].append((call, x))
 
+    paths = {id(layer): path for path, layer in named_layers(model)}
     for _, layer in named_layers(model):
         if is_graph(layer) and id(layer) not in visited:
             visit(layer, None)
-    paths = {id(layer): path for path, layer in named_layers(model)}
-    taken = collections.defaultdict(set)
-    skips = []
-    for key, (graph, operation, number, place) in places.items():
-        names = taken[id(graph)]
-        names |= {layer.name for layer in graph.layers}
-        name, count = f"{operation.name}_skip", 0
-        while name in names:
-            count += 1
-            name = f"{operation.name}_skip_{count}"
-        names.add(name)
-        path = f"{paths[id(graph)]}/{name}" if paths[id(graph)] else name
-        called = frozenset(shapes[key]), dtypes[key], len(shapes[key])
-        skips.append(Skip(path, graph, operation, number, place, *called))
+    taken, skips = collections.defaultdict(set), []
+    for (*_, place), calls in found.items():
+        call, x = calls[-1]
+        names = taken[id(call.graph)]
+        names |= {layer.name for layer in call.graph.layers}
+        name = cloning.unused_name(f"{call.operation.name}_skip", names)
+        path = f"{paths[id(call.graph)]}/{name}".lstrip("/")
+        shapes = frozenset((None, *x.shape[1:]) for _, x in calls)
+        skips.append(Skip(path, call, place, shapes, _MIXED.get(x.dtype, x.dtype), len(calls)))
     return skips
 
 
 def inserting(layers):
-    """Return the `insert` of `cloning.clone` that puts layers into skips."""
+    """Return the `call` of `cloning.clone` that puts layers into skips."""
     places = collections.defaultdict(dict)
     for skip, layer in layers:
-        places[id(skip.graph), id(skip.operation), skip.number][skip.place] = layer
+        places[skip.call.key][skip.place] = layer
 
-    def insert(graph, operation, number):
-        return places.get((id(graph), id(operation), number), {})
+    def call(call, copy):
+        inside = places.get(call.key, {})
+        flat = [inside[i](x) if i in inside else x for i, x in enumerate(call.flat_arguments)]
+        return cloning.called(call.with_arguments(flat), copy)
 
-    return insert
+    return call
 
 
 def is_addition(operation):

@@ -82,10 +82,10 @@ def check_model(model):
 def find_candidates(model, space, operations=twins.OPERATIONS, windowed=False):
     """Return the `Candidate` of every layer and skip in `model` that a space is about."""
     shapes, paths = collections.defaultdict(list), named_layers(model)
-    for layer, argument in replacing.every_call(model, lambda x: space.operation_of(x) is not None):
-        called = cloning.shapes_of(argument)
-        if called:
-            shapes[id(layer)].append((None, *called[0][1:]))
+    for call in replacing.every_call(model, lambda x: space.operation_of(x) is not None):
+        if cloning.is_layer(call.operation):
+            for shape in cloning.shapes_of(call.argument)[:1]:
+                shapes[id(call.operation)].append((None, *shape[1:]))
     places = dict(paths)
     result = []
     for path, layer in paths:

@@ -1,6 +1,5 @@
 """The table that compares a model with its rewritten form."""
 
-import collections
 import dataclasses
 from typing import Any
 
@@ -9,47 +8,35 @@ import numpy as np
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import SearchableLayer, check_finite, flatten_layers, named_layers
-from keras_xd.core.tables import aligned
-from keras_xd.graph import skips
+from keras_xd.core.tables import aligned, pair
 from keras_xd.graph.cost import multiply_adds
 from keras_xd.graph.replacing import every_call
-from keras_xd.graph.size_counts import tensor_bytes, weight_bytes
+from keras_xd.graph.size_counts import LayerChange, tensor_bytes, weight_bytes
 from keras_xd.layers.xd.finalized_kernel import StaticKernelXD
 from keras_xd.rewriting import spaces
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.rewriting.twins import POOLING
 
 
-@dataclasses.dataclass(frozen=True)
-class LayerComparison:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LayerComparison(LayerChange):
     """One layer in a `Comparison`; `…_after` is of the layer in its place.
 
     Attributes:
-        name: the layer's path: its name, after those of the nested models around it.
-        kind_before, kind_after: names of the classes; before is "identity" for a layer that was
-            put into a skip connection.
-        left_because: why it was left as it is, or `None` where another layer took its place.
+        name, kind_before, kind_after, left_because, parameters_before, parameters_after,
+            multiply_adds_before, multiply_adds_after: as in `LayerChange`; the kind before is
+            "identity" for a layer that was put into a skip connection, and multiply–adds are
+            summed over the layer's calls.
         relative_error: the largest difference of the two layers' outputs for the same inputs
             (those that the original layer gets), divided by the largest output. For a layer that
             is called several times, the largest of these.
-        parameters_before, parameters_after: number of weights.
-        multiply_adds_before, multiply_adds_after: of one sample, summed over the layer's calls;
-            `None` if unknown.
         memory_before, memory_after: bytes of the weights, of the outputs for one sample, summed
             over the layer's calls, and, for an XD-operation that is searched or keeps its kernel,
             of the kernel's spectrum `L w` (two numbers for each frequency, input channel of a
             group, and filter).
     """
 
-    name: str
-    kind_before: str
-    kind_after: str
-    left_because: str | None
     relative_error: float
-    parameters_before: int
-    parameters_after: int
-    multiply_adds_before: int | None
-    multiply_adds_after: int | None
     memory_before: int
     memory_after: int
 
@@ -136,6 +123,10 @@ def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparis
     found = [spaces.space_of(layer, known) for layer in counterparts.values()]
     space = next((space for space in known if space in found), spaces.XD)
     candidates = space.candidates(model)
+
+    def wanted(layer):
+        return space.operation_of(layer) is not None
+
     for candidate in candidates:
         if candidate.skip is None and candidate.path not in counterparts:
             raise ValueError(
@@ -146,26 +137,19 @@ def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparis
         c.operation == "pooling" and type(c.layer) is not type(counterparts[c.path])
         for c in candidates
     )
-    skipped = {
-        c.path: keras.layers.Identity(name=c.skip.name)
-        for c in candidates
-        if c.skip is not None and c.path in counterparts
-    }
-    insert = skips.inserting([(c.skip, skipped[c.path]) for c in candidates if c.path in skipped])
-    arguments = collections.defaultdict(list)
-
-    def wanted(layer):
-        return space.operation_of(layer) is not None
-
-    for layer, argument in every_call(model, wanted, inputs, insert, build_time=space.build_time):
-        arguments[id(layer)].append(argument)
+    calls = list(every_call(model, wanted, inputs, build_time=space.build_time))
     snapped = getattr(getattr(rewritten, "report", None), "snapped", ())  # that of `finalize`
     rows = []
     for candidate in candidates:
-        path, layer = candidate.path, candidate.layer or skipped.get(candidate.path)
-        if layer is None or (candidate.operation == "pooling" and not poolings):
+        path, layer = candidate.path, candidate.layer
+        if path not in counterparts or (candidate.operation == "pooling" and not poolings):
             continue
-        called = arguments[id(layer)]
+        if candidate.skip is None:
+            called = [call.argument for call in calls if call.operation is layer]
+        else:
+            layer, skip = keras.layers.Identity(), candidate.skip
+            found = [call for call in calls if call.key == skip.call.key]
+            called = [call.flat_arguments[skip.place] for call in found]
         reason = candidate.reason
         if type(layer) is type(counterparts[path]) and path not in snapped:
             reason = reason or "it was not chosen"
@@ -191,12 +175,6 @@ def _check_order(model, rewritten, counterparts):
         )
 
 
-def pair(before, after, finalized=None):
-    """Return the text of a number before and after, and finalized where that is known."""
-    numbers = (before, after) if finalized is None else (before, after, finalized)
-    return " → ".join("?" if value is None else f"{value:,}" for value in numbers)
-
-
 def _layer_comparison(path, layer, other, reason, arguments):
     identity = isinstance(layer, keras.layers.Identity)
     if type(layer) is not type(other):
@@ -217,17 +195,17 @@ def _layer_comparison(path, layer, other, reason, arguments):
         if isinstance(inner, StaticKernelXD):
             memory[1] += tensor_bytes((inner.formed_numbers,), inner.compute_dtype)
     return LayerComparison(
-        path,
-        "identity" if identity else type(layer).__name__,
-        type(other).__name__,
-        reason,
-        max(errors, default=0.0),
-        layer.count_params(),
-        other.count_params(),
-        counts[0],
-        counts[1],
-        0 if identity else memory[0],
-        memory[1],
+        name=path,
+        kind_before="identity" if identity else type(layer).__name__,
+        kind_after=type(other).__name__,
+        left_because=reason,
+        relative_error=max(errors, default=0.0),
+        parameters_before=layer.count_params(),
+        parameters_after=other.count_params(),
+        multiply_adds_before=counts[0],
+        multiply_adds_after=counts[1],
+        memory_before=0 if identity else memory[0],
+        memory_after=memory[1],
     )
 
 

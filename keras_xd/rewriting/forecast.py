@@ -7,17 +7,17 @@ import keras
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
-from keras_xd.core.tables import aligned
+from keras_xd.core.tables import aligned, pair
 from keras_xd.core.type_aliases import Radix, Selection
 from keras_xd.graph.cost import complexity, uncounted_layers
-from keras_xd.graph.size_counts import tensor_bytes, weight_bytes
+from keras_xd.graph.size_counts import LayerChange, tensor_bytes, weight_bytes
 from keras_xd.layers.xd.finalized_sizes import KEEPS
-from keras_xd.rewriting.comparison import layer_multiply_adds, pair
+from keras_xd.rewriting.comparison import layer_multiply_adds
 from keras_xd.rewriting.rewriter import planned
 
 
-@dataclasses.dataclass(frozen=True)
-class LayerForecast:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LayerForecast(LayerChange):
     """One layer in a `Forecast`; `…_after` is of the layer that would take its place.
 
     Attributes:
@@ -29,14 +29,6 @@ class LayerForecast:
         form: the form of that layer, `"spectrum"` or `"kernel"`; `None` if it has none.
     """
 
-    name: str
-    kind_before: str
-    kind_after: str
-    left_because: str | None
-    parameters_before: int
-    parameters_after: int
-    multiply_adds_before: int | None
-    multiply_adds_after: int | None
     memory_before: int
     memory_after: int
     parameters_finalized: int | None = None
@@ -189,12 +181,13 @@ def _row(candidate, new, form):
             output = layer.compute_output_shape(shape)[1:]
             memory += 0 if None in output else tensor_bytes(output, layer.compute_dtype)
     counts = {"parameters": parameters, "multiply_adds": multiply_adds, "memory": memory}
-    row: dict[str, Any] = {f"{name}_before": count for name, count in counts.items()}
+    row: dict[str, Any] = {"name": candidate.path, "kind_before": kind}
+    row |= {f"{name}_before": count for name, count in counts.items()}
     if new is None:
         reason = candidate.reason or "it was not chosen"
         for when in ("after", "finalized"):
             row |= {f"{name}_{when}": count for name, count in counts.items()}
-        return LayerForecast(candidate.path, kind, kind, reason, **row)
+        return LayerForecast(kind_after=kind, left_because=reason, **row)
     sizes = new.forecast(candidate.shape)
     output = new.compute_output_shape(candidate.shape)[1:]
     outputs = tensor_bytes(output, new.compute_dtype) * candidate.calls
@@ -209,7 +202,7 @@ def _row(candidate, new, form):
         row["parameters_finalized"], row["form"] = plain.parameters, plain.form
         row["multiply_adds_finalized"] = plain.multiply_adds * candidate.calls
         row["memory_finalized"] = memory + (spectrum if plain.form == "kernel" else 0)
-    return LayerForecast(candidate.path, kind, type(new).__name__, None, **row)
+    return LayerForecast(kind_after=type(new).__name__, **row)
 
 
 def _shared_parameters(chosen):
@@ -233,7 +226,8 @@ def _known_complexity(model):
 
 def _cells(counts):
     """Return the last cells of a row of the table."""
-    return tuple(
-        pair(*(getattr(counts, f"{name}_{when}") for when in ("before", "after", "finalized")))
-        for name in ("parameters", "multiply_adds", "memory")
-    )
+    cells = []
+    for name in ("parameters", "multiply_adds", "memory"):
+        numbers = [getattr(counts, f"{name}_{when}") for when in ("before", "after", "finalized")]
+        cells.append(pair(*numbers[: 2 if numbers[2] is None else 3]))
+    return tuple(cells)

@@ -6,7 +6,7 @@ import dataclasses
 from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.searchable import is_graph, named_layers
-from keras_xd.graph import channel_groups, residual_blocks
+from keras_xd.graph import channel_groups, cloning, residual_blocks
 from keras_xd.layers.masked import masks as mask_functions
 from keras_xd.rewriting.candidates import Candidate, check_graph, find_candidates
 from keras_xd.rewriting.explaining import searched_already
@@ -98,7 +98,7 @@ class MaskedSpace(SearchSpace):
         check_graph(model)
         graphs, found = _graphs(model), self.candidates(model)
         maskable = {id(c.layer) for c in found if c.reason is None}
-        counts = channel_groups.call_counts(model)
+        _, counts = cloning.traces(graphs)
 
         def able(layer):
             return id(layer) in maskable
@@ -149,7 +149,7 @@ class _Sites:
         for group in self.widths:
             found += group.producers
         for _, group in self.depths:
-            found += [block.operation for block in group]
+            found += [block.call.operation for block in group]
         return found
 
 
@@ -188,7 +188,7 @@ def _arguments(sites, wanted, able, options):
         for layer in group.consumers:
             arguments[id(layer)]["input_width"] = mask
     for name, group in sites.depths:
-        chosen = [block for block in group if wanted(block.operation)]
+        chosen = [block for block in group if wanted(block.call.operation)]
         if len(chosen) < 2:
             continue
         mask = options.mask(name, options.depth_temperature)
@@ -196,9 +196,7 @@ def _arguments(sites, wanted, able, options):
             shared = {"depth_mask": mask, "block": (number, len(chosen))}
             for layer in filter(able, block.layers):
                 arguments[id(layer)] |= shared
-            gate = f"{block.operation.name}_depth"
-            while gate in names or gate in {layer.name for layer in block.graph.layers}:
-                gate += "_1"
-            names.add(gate)
+            names |= {layer.name for layer in block.call.graph.layers}
+            gate = cloning.unused_name(f"{block.call.operation.name}_depth", names)
             gates.append((block, layers.MaskedBranch(**shared, name=gate)))
     return arguments, gates

@@ -138,7 +138,7 @@ def rewrite(
     space, plan = planned(model, to, {**layer_options, **given}, only, skip)
     new_layers = {id(old.layer): new for old, new in plan.chosen if old.skip is None}
     inserted = [(old.skip, new) for old, new in plan.chosen if old.skip is not None]
-    wanted = {*new_layers, *(id(skip.graph) for skip, _ in inserted)}
+    wanted = {*new_layers, *(id(skip.call.graph) for skip, _ in inserted)}
     replacer = LayerReplacer(
         lambda layer: id(layer) in wanted,
         lambda layer: new_layers[id(layer)],

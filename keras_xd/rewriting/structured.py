@@ -339,8 +339,10 @@ def _calibration(model, data, new_layers):
     if data is None:
         return calls
     data = keras.tree.map_structure(keras.ops.convert_to_tensor, data)
-    for layer, argument in every_call(model, lambda x: id(x) in new_layers, data, build_time=True):
-        calls[id(layer)].append(keras.ops.convert_to_numpy(argument).astype("float32"))
+    for call in every_call(model, lambda x: id(x) in new_layers, data, build_time=True):
+        if id(call.operation) in new_layers:
+            inputs = keras.ops.convert_to_numpy(call.argument).astype("float32")
+            calls[id(call.operation)].append(inputs)
     return calls
 
 

@@ -6,7 +6,7 @@ import pytest
 from keras import layers
 
 import keras_xd
-from keras_xd.finalizing.bypass import split_streams
+from keras_xd.finalizing.streams import split_streams
 from keras_xd.layers import StaticCCNNBlock, StaticCKConv
 from keras_xd_tests import sample_models
 

@@ -5,7 +5,7 @@ import pytest
 from keras import layers
 
 import keras_xd
-from keras_xd.finalizing.stream_trimming import trim_streams
+from keras_xd.finalizing.streams import trim_streams
 from keras_xd.layers import StaticCCNNBlock, StaticCCNNEncoder, StaticCKConv
 from keras_xd_tests import sample_models
 

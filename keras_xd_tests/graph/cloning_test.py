@@ -15,10 +15,11 @@ def keep(layer):
     return None
 
 
-def layer_calls(*args, **kwargs):
+def layer_calls(model, inputs=None):
     """Return `(layer, first argument)` of each call."""
-    calls = cloning.graph_calls(*args, **kwargs)
-    return [(layer, [*args, *kwargs.values()][0]) for layer, args, kwargs in calls]
+    trace = cloning.Trace(model)
+    calls = trace.calls if inputs is None else trace.calls_on(inputs)
+    return [(call.operation, call.argument) for call in calls if cloning.is_layer(call.operation)]
 
 
 @pytest.mark.parametrize("make", sample_models.ALL)
