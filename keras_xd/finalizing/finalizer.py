@@ -18,6 +18,7 @@ from keras_xd.finalizing.pruning import has_masks, prune
 from keras_xd.finalizing.replacing import Replacement, replace, trimmed_rows
 from keras_xd.finalizing.report import FinalizingReport, LayerReport
 from keras_xd.finalizing.streams import split_streams, trim_streams
+from keras_xd.graph.cloning import view
 from keras_xd.graph.exporting import export
 from keras_xd.graph.replacing import LayerReplacer, SubclassedModelWrapper
 from keras_xd.layers.xd.finalized_sizes import is_low_rank
@@ -207,9 +208,7 @@ def finalize(
     rows = (*rows, *(found[key].row(paths[key]) for key in paths if key in found))
     report = FinalizingReport(rows)
     if not isinstance(copy, SubclassedModelWrapper):
-        if isinstance(copy, keras.Sequential):
-            copy = keras.Model(copy.inputs[0], copy.outputs[0], name=copy.name)
-        copy = split_streams(trim_streams(copy))
+        copy = split_streams(trim_streams(view(copy)))
         copy = fold_normalizations(copy) if fold_normalization else copy
         kind = keras.Model if report.snapped and _is_of_keras(copy) else FinalizedModel
         copy = kind(copy.input, copy.output, name=copy.name)

@@ -4,7 +4,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.core.searchable import flatten_layers, is_graph
 from keras_xd.graph import cloning
 from keras_xd.layers import StaticKernelXD, StaticLowRankXD, StaticXD
 from keras_xd.layers.xd.static_operation import LARGEST_HALF, StaticOperation
@@ -33,7 +32,7 @@ def fold_normalizations(model: keras.Model) -> keras.Model:
 
 def _pairs(model):
     """Return the new layer and the normalization in it by the id of each layer that is folded."""
-    traces, times = cloning.traces(filter(is_graph, flatten_layers(model)))
+    traces, times = cloning.traces(model)
     found = {}
     for trace in traces:
         for call in trace.calls:

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.core.searchable import flatten_layers, is_graph
+from keras_xd.core.searchable import is_graph
 from keras_xd.graph import channel_groups, cloning
 from keras_xd.graph.skips import is_addition
 from keras_xd.layers import MaskedBranch
@@ -75,22 +75,16 @@ class _MaskedGraph:
     @functools.cached_property
     def needed(self):
         """The ids of the tensors that the outputs depend on."""
-        needed = {id(x) for x in self.trace.view.outputs}
-        for call in reversed(self.trace.calls):
-            if any(id(x) in needed and id(x) not in self.dead_branches for x in call.outputs):
-                needed |= {id(x) for x in call.tensors}
-        return needed - self.dead_branches
+        return self.trace.needed(lambda call, tensor: id(tensor) in self.dead_branches)
 
 
 class _Pruning:
     """What `cloning.clone` does to prune a model."""
 
     def __init__(self, model):
-        graphs = [layer for layer in flatten_layers(model) if is_graph(layer)]
-        traces, times = cloning.traces(graphs)
-        known = (_MaskedGraph(trace, times) for trace in traces)
-        self.known = dict(zip(map(id, graphs), known, strict=True))
-        self.names = {layer.name for graph in graphs for layer in graph.layers}
+        traces, times = cloning.traces(model)
+        self.known = {id(trace.graph): _MaskedGraph(trace, times) for trace in traces}
+        self.names = {layer.name for trace in traces for layer in trace.graph.layers}
         self.around = {}  # id of a masked layer -> layers that come before the plain one
         self.kept = {}  # id of a tensor -> (numbers of the channels left, their axis)
 
@@ -101,16 +95,11 @@ class _Pruning:
         if isinstance(layer, MaskedBranch):
             name = cloning.unused_name(f"{layer.name}_scale", self.names)
             return keras.layers.Rescaling(*details, name=name, dtype=layer.dtype_policy)
-        if isinstance(layer, MaskedLayer):
-            self.around[id(layer)], new = layer.trimmed(*details)
-            for extra in self.around[id(layer)]:
-                extra.name = cloning.unused_name(extra.name, self.names)
-        else:
-            new = _normalization(layer, *details)
-        for name in ("kernel", "bias", "gamma", "beta"):
-            before, after = getattr(layer, name, None), getattr(new, name, None)
-            if before is not None and after is not None:
-                after.trainable = before.trainable
+        if not isinstance(layer, MaskedLayer):
+            return _normalization(layer, *details)
+        self.around[id(layer)], new = layer.trimmed(*details)
+        for extra in self.around[id(layer)]:
+            extra.name = cloning.unused_name(extra.name, self.names)
         return new
 
     def outputs(self, call, copy):
@@ -187,6 +176,7 @@ def _normalization(old, shape, kept, scale):
         if kept is not None and before is not None:
             value = value[kept]
         after.assign(factor * value)
+        after.trainable = after.trainable if before is None else before.trainable
     return new
 
 

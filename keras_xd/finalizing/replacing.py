@@ -4,7 +4,6 @@ import dataclasses
 
 import keras
 
-from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.core.searchable import (
     SearchableLayer,
     architecture_variables,
@@ -16,6 +15,7 @@ from keras_xd.core.shares import CandidateShares
 from keras_xd.core.validation import UnknownSizeError
 from keras_xd.finalizing import snapping
 from keras_xd.finalizing.report import LayerReport
+from keras_xd.graph.cloning import from_config
 from keras_xd.graph.cost import multiply_adds
 from keras_xd.graph.size_counts import weight_bytes
 from keras_xd.layers import StaticKernelXD, StaticLowRankXD
@@ -32,7 +32,7 @@ class Replacement:
     Attributes:
         before, after: the two layers.
         form: as in `LayerReport`.
-        snap: what `snap` found, or `None`.
+        snap: what `snap` found.
         reason: as `left_because` in `LayerReport`.
         candidate: as in `LayerReport`.
     """
@@ -40,7 +40,7 @@ class Replacement:
     before: SearchableLayer
     after: keras.layers.Layer
     form: str
-    snap: snapping.Snap | None = None
+    snap: snapping.Snap = snapping.Snap()
     reason: str | None = None
     candidate: str | None = None
 
@@ -59,8 +59,8 @@ class Replacement:
             self.after,
             counts,
             form=self.form,
-            operation=None if self.snap is None else self.snap.operation,
-            distance=None if self.snap is None else self.snap.distance,
+            operation=self.snap.operation,
+            distance=self.snap.distance,
             left_because=self.reason,
             forming=sum(inner.forming_multiply_adds() for inner in kernels),
             candidate=self.candidate,
@@ -84,12 +84,13 @@ def replace(
         kept = f"the operations in a {type(layer).__name__} keep their spectrum"
         reason = kept if inside and asked else None
         candidate = layer.largest if isinstance(layer, CandidateShares) else None
-        return Replacement(layer, layer.finalize(), "finalized", None, reason, candidate)
-    found = None if snap is None else snapping.snap(layer, snap)
-    if found is not None and found.layer is not None:
+        plain = layer.finalize()
+        return Replacement(layer, plain, "finalized", reason=reason, candidate=candidate)
+    found = snapping.Snap() if snap is None else snapping.snap(layer, snap)
+    if found.layer is not None:
         return Replacement(layer, found.layer, "snapped", found)
     plain = layer.finalize(form, weight_dtype, tolerance)
-    found_form, reason = _form(plain), None if found is None else found.reason
+    found_form, reason = _form(plain), found.reason
     if form == LOW_RANK and found_form != LOW_RANK:
         reason = "no ranks within the tolerance are small and fast enough"
     return Replacement(layer, plain, found_form, found, reason)
@@ -111,9 +112,7 @@ def _trimmed_row(path, layer, plain):
     shapes = [(x.get_build_config() or {}).get("input_shape") for x in (layer, plain or layer)]
     whole = layer
     if isinstance(layer, MaskedLayer):  # which counts what the masks leave
-        names = constructor_parameters(layer.keras_class)
-        config = {name: value for name, value in layer.get_config().items() if name in names}
-        whole = layer.keras_class.from_config(config)
+        whole, _ = from_config(layer.keras_class, layer.get_config())
     counts = [_count(whole, shapes[0]), 0 if plain is None else _count(plain, shapes[1])]
     return _row(path, layer, plain, counts, form="trimmed")
 

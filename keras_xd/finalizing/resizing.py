@@ -105,7 +105,7 @@ def resize(
 
 def _input_shapes(model, input_shape):
     """Return the shapes of all inputs with the batch size, as a flat list."""
-    inputs = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
+    inputs = cloning.view(model).input
     if isinstance(inputs, keras.KerasTensor):
         given = [input_shape]
     elif isinstance(inputs, dict):

@@ -29,9 +29,9 @@ class Snap:
         reason: why the operation stays, or `None`.
     """
 
-    layer: keras.layers.Layer | None
-    operation: str | None
-    distance: float | None
+    layer: keras.layers.Layer | None = None
+    operation: str | None = None
+    distance: float | None = None
     reason: str | None = None
 
 
@@ -40,9 +40,9 @@ def snap(layer: keras.layers.Layer, tolerance: float) -> Snap:
     if isinstance(layer, SeparableXDLayer):
         return _separable(layer, tolerance)
     if not isinstance(layer, XDLayer):
-        return Snap(None, None, None, "no plain layer works on another grid")
+        return Snap(reason="no plain layer works on another grid")
     if max(plan.n for plan in layer.plans) > LARGEST_SIZE:
-        return Snap(None, None, None, f"an axis has more than {LARGEST_SIZE} points")
+        return Snap(reason=f"an axis has more than {LARGEST_SIZE} points")
     found = LinearMap(layer)
     if found.is_zero:
         plain = _zero(layer, found)
@@ -56,7 +56,7 @@ def snap(layer: keras.layers.Layer, tolerance: float) -> Snap:
             return Snap(_plain(layer, found, best), str(best), best.distance)
         fits = fits + [fit for fit in candidates if fit not in fits]
     if not fits:
-        return Snap(None, None, None, "no plain layer has these sizes of inputs and outputs")
+        return Snap(reason="no plain layer has these sizes of inputs and outputs")
     nearest = min(fits, key=lambda fit: (round(fit.distance, 4), fit.multiply_adds))
     return Snap(None, str(nearest), nearest.distance, "farther than the tolerance")
 
@@ -175,13 +175,13 @@ def _zero(layer, found):
 def _separable(layer, tolerance):
     """Return the separable convolution of Keras that both parts of an operation are near to."""
     if layer.rank > len(SEPARABLE) or len(set(layer.strides)) > 1:
-        return Snap(None, None, None, "Keras has no separable convolution of this rank and strides")
+        return Snap(reason="Keras has no separable convolution of this rank and strides")
     if max(plan.n for plan in layer.depthwise.plans) > LARGEST_SIZE:
-        return Snap(None, None, None, f"an axis has more than {LARGEST_SIZE} points")
+        return Snap(reason=f"an axis has more than {LARGEST_SIZE} points")
     depthwise = LinearMap(layer.depthwise)
     fits = depthwise.convolutions(depthwise=True)
     if not fits:
-        return Snap(None, None, None, "no plain layer has these sizes of inputs and outputs")
+        return Snap(reason="no plain layer has these sizes of inputs and outputs")
     kernel, distance = layer.pointwise.kernel, 0.0
     if layer.search_pointwise:
         pointwise = LinearMap(layer.pointwise)

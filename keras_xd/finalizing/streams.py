@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_xd.core.searchable import flatten_layers, is_graph
+from keras_xd.core.searchable import flatten_layers
 from keras_xd.graph import cloning
 from keras_xd.graph.channel_groups import pools_channels_alone
 from keras_xd.layers import StaticCCNNBlock, StaticCCNNEncoder
@@ -55,16 +55,13 @@ def narrowed(block: StaticCCNNBlock, channels: int) -> StaticCCNNBlock:
 
 def _channels_used(model):
     """Return how many channels to lead through each layer of a chain, by the id of the layer."""
-    graphs = [
-        graph
-        for graph in flatten_layers(model)
-        if is_graph(graph)
-        and not isinstance(graph, keras.Sequential)
-        and any(isinstance(layer, StaticCCNNBlock) for layer in graph.layers)
-    ]
-    traces, times = cloning.traces(graphs)
+    if not any(isinstance(layer, StaticCCNNBlock) for layer in flatten_layers(model)):
+        return {}
+    traces, times = cloning.traces(model)
     used: dict[int, int] = {}
     for trace in traces:
+        if isinstance(trace.graph, keras.Sequential):  # which stays one
+            continue
         starts: dict[int, keras.KerasTensor] = {}
         chains: dict[int, tuple[keras.KerasTensor, list]] = {}
         for call in trace.calls:
@@ -120,7 +117,7 @@ def _widths(model):
     """Return the channels of the streams that get fewer, by the id of each layer to rebuild."""
     if not any(isinstance(layer, StaticCCNNEncoder) for layer in flatten_layers(model)):
         return {}
-    traces, times = cloning.traces(filter(is_graph, flatten_layers(model)))
+    traces, times = cloning.traces(model)
     found: dict[int, int] = {}
     for trace in traces:
         for start in trace.calls:

@@ -41,11 +41,12 @@ GLOBAL_POOLING = (
     layers.GlobalMaxPooling1D,
     layers.GlobalMaxPooling2D,
 )
-_ACTIVATIONS = (
+_NAMES = (
     ("celu", "elu", "exponential", "gelu", "hard_shrink", "hard_sigmoid", "hard_silu", "hard_tanh")
     + ("leaky_relu", "linear", "log_sigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu")
     + ("soft_shrink", "softplus", "softsign", "squareplus", "tanh", "tanh_shrink", "threshold")
 )
+_ACTIVATIONS = tuple(getattr(keras.activations, name) for name in _NAMES)
 
 # For each class of layers, whether a layer treats each channel by itself: a function of the layer,
 # the axis of the channels and the number of axes. A subclass may differ, so it is not looked up.
@@ -235,12 +236,13 @@ def is_elementwise(activation: Callable | None) -> bool:
     """Return whether an activation, a function or a layer, is known to be elementwise."""
     if activation is None or type(activation) in (layers.ReLU, layers.LeakyReLU, layers.ELU):
         return True
-    return any(activation is known for known in _known_activations())
+    return any(activation is known for known in _ACTIVATIONS)
 
 
 def is_product(operation: keras.Operation) -> bool:
     """Return whether an operation multiplies: `keras.layers.Multiply` or `x * y`."""
-    return type(operation) is layers.Multiply or isinstance(operation, _multiplication())
+    product = cloning.operation_class(ops.multiply)
+    return type(operation) is layers.Multiply or isinstance(operation, product)
 
 
 def _is_plain(value):
@@ -252,11 +254,6 @@ def _has_axes(value):
 
 
 @functools.cache
-def _known_activations():
-    return tuple(getattr(keras.activations, name) for name in _ACTIVATIONS)
-
-
-@functools.cache
 def _elementwise_operations():
     """Return the classes of elementwise operations, which have no public names."""
     functions = (
@@ -264,14 +261,4 @@ def _elementwise_operations():
         + [ops.tanh, ops.elu, ops.leaky_relu, ops.softplus, ops.exp, ops.abs, ops.square]
         + [lambda x: x + 1.0, lambda x: x - 1.0, lambda x: x * 2.0, lambda x: x / 2.0]
     )
-    return tuple(_class_of(function) for function in functions)
-
-
-@functools.cache
-def _multiplication():
-    return _class_of(lambda x: x * 2.0)
-
-
-def _class_of(function):
-    tensor = keras.Input((1,))
-    return type(keras.Function(tensor, function(tensor)).operations[-1])
+    return tuple(cloning.operation_class(lambda x, y, f=f: f(x)) for f in functions)

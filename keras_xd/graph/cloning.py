@@ -104,7 +104,7 @@ def clone(model, replace, call=called, rename_inputs=None, shapes=None, function
         if not any(getattr(layer, "stateful", False) for layer in flatten_layers(graph)):
             # A model built by calling it on data has taken over the batch size of that data.
             shapes = [(None, *graph.input_shape[1:])]
-        inputs = _new_inputs(_view(graph), shapes, rename)
+        inputs = _new_inputs(view(graph), shapes, rename)
         return keras.Sequential([*inputs, *map(copy, graph.layers)], name=graph.name)
 
     result = copy(model) if shapes is None else copy(model, shapes)
@@ -114,26 +114,27 @@ def clone(model, replace, call=called, rename_inputs=None, shapes=None, function
 
 def _set_state(graphs, copies, replaced):
     """Give copies the state, and all new layers the flags, of the old ones."""
-    # Before layers get their flags, which they pass on to all of their variables.
-    flags = [(v, old.trainable and v.trainable) for old, new in replaced for v in new.variables]
-    for old, new in reversed(graphs):  # from the outermost, as each sets those inside
+    # Before layers get their flags, which they pass on to all of their variables. What is shared
+    # with a frozen layer is not frozen.
+    unfrozen = [new for old, new in replaced if old.trainable]
+    trainable = {id(v) for new in unfrozen for v in new.variables if v.trainable}
+    for old, new in [*reversed(graphs), *replaced]:  # outer ones first, as each sets those inside
         new.trainable = old.trainable
+    for old, new in graphs:
         new.dtype_policy = old.dtype_policy
-    for old, new in replaced:
-        new.trainable = old.trainable
-    for variable, _ in flags:
-        variable.trainable = False
     for old, new in copies:
         if is_layer(old):
             copy_state(old, new)
-    for variable, trainable in flags:  # what is shared with a frozen layer is not frozen
-        variable.trainable = variable.trainable or trainable
+    for _, new in replaced:
+        for variable in new.variables:
+            variable.trainable = id(variable) in trainable
 
 
 class Trace:
     """The calls in a graph.
 
     Attributes:
+        graph: the graph.
         view: a copy of the graph, of the same tensors as the calls.
         calls: every `OperationCall`, in order. Sets of calls are sets of places in this list.
         uses: how often each tensor is an argument or an output of the graph, by its id.
@@ -141,7 +142,7 @@ class Trace:
     """
 
     def __init__(self, graph, shapes=None):
-        self.calls, self._probes = [], {}
+        self.graph, self.calls, self._probes = graph, [], {}
         self.view = _rebuilt(graph, self._probed, shapes)
         self.uses = collections.Counter(id(x) for call in self.calls for x in call.tensors)
         self.uses.update(id(x) for x in self.view.outputs)
@@ -169,6 +170,14 @@ class Trace:
         behind = (self.calls[i].tensors for i in self.calls_behind(tensor))
         return {id(tensor)}.union(*(map(id, tensors) for tensors in behind))
 
+    def needed(self, left_out=lambda call, tensor: False):
+        """Return the ids of the tensors that the outputs depend on, but for some of calls."""
+        needed = {id(x) for x in self.view.outputs}
+        for call in reversed(self.calls):
+            if any(id(x) in needed for x in call.outputs):
+                needed |= {id(x) for x in call.tensors if not left_out(call, x)}
+        return needed
+
     def _probed(self, call):
         key = id(call.operation)
         if key not in self._probes:
@@ -190,9 +199,9 @@ class Trace:
         ]
 
 
-def traces(graphs):
-    """Return the `Trace` of each graph, and how often each operation is called in all of them."""
-    found = [Trace(graph) for graph in graphs]
+def traces(model):
+    """Return the `Trace` of each graph in a model, and how often all call each operation."""
+    found = [Trace(graph) for graph in flatten_layers(model) if is_graph(graph)]
     return found, collections.Counter(id(call.operation) for one in found for call in one.calls)
 
 
@@ -209,6 +218,13 @@ def is_layer(operation):
     return isinstance(operation, keras.layers.Layer)
 
 
+@functools.cache
+def operation_class(function):
+    """Return the class of a binary operation, which has no public name."""
+    tensors = [keras.Input((1,)), keras.Input((1,))]
+    return type(keras.Function(tensors, function(*tensors)).operations[-1])
+
+
 def shapes_of(argument):
     """Return the shapes of the tensors in an argument of a call, as a flat list."""
     tensors = keras.tree.flatten(argument)
@@ -223,33 +239,33 @@ class _GraphProbe(keras.Operation):
         self.call, self.compute_output_spec = operation, operation.compute_output_spec
 
 
-def _view(model):
+def view(model):
     """Return an uncompiled Functional model of the same layers: `clone_model` would compile."""
-    if isinstance(model, keras.Sequential):
-        return keras.Model(model.inputs[0], model.outputs[0], name=model.name)
-    return keras.Model(model.input, model.output, name=model.name)
+    first = isinstance(model, keras.Sequential)  # of which Keras has lists
+    inputs = model.inputs[0] if first else model.input
+    return keras.Model(inputs, model.outputs[0] if first else model.output, name=model.name)
 
 
 def _rebuilt(graph, outputs_of, shapes=None, rename=None):
     """Return a Functional copy of a graph, in which a function of each call gives its outputs."""
-    view, numbers = _view(graph), collections.Counter()
+    base, numbers = view(graph), collections.Counter()
 
     def call(operation, *args, **kwargs):
         numbers[id(operation)] += 1
         number = numbers[id(operation)] - 1
         return outputs_of(OperationCall(graph, operation, number, args, kwargs))
 
-    inputs = keras.tree.pack_sequence_as(view.input, _new_inputs(view, shapes, rename))
-    return keras.models.clone_model(view, inputs, lambda operation: operation, call)
+    inputs = keras.tree.pack_sequence_as(base.input, _new_inputs(base, shapes, rename))
+    return keras.models.clone_model(base, inputs, lambda operation: operation, call)
 
 
-def _new_inputs(view, shapes=None, rename=None):
+def _new_inputs(model, shapes=None, rename=None):
     """Return new input tensors for a model, of other shapes and names if these are given."""
-    layers = {id(x.output): x for x in view.layers if isinstance(x, keras.layers.InputLayer)}
-    layers = [layers[id(tensor)] for tensor in keras.tree.flatten(view.input)]
+    layers = {id(x.output): x for x in model.layers if isinstance(x, keras.layers.InputLayer)}
+    layers = [layers[id(tensor)] for tensor in keras.tree.flatten(model.input)]
     names = [layer.name for layer in layers]
-    if rename is not None and not isinstance(view.input, dict):
-        taken = {layer.name for layer in view.layers}
+    if rename is not None and not isinstance(model.input, dict):
+        taken = {layer.name for layer in model.layers}
         pairs = zip(names, rename(names), strict=True)
         names = [old if new in taken else new for old, new in pairs]
     shapes = [layer.batch_shape for layer in layers] if shapes is None else shapes
@@ -339,13 +355,13 @@ def from_config(kind, config):
     try:
         return kind.from_config(dict(config)), config
     except TypeError:  # what Keras raises for an argument that is none
-        taken = {name: value for name, value in config.items() if name in _argument_names(kind)}
+        taken = {name: value for name, value in config.items() if name in argument_names(kind)}
         if len(taken) == len(config):
             raise
         return kind.from_config(dict(taken)), taken
 
 
-def _argument_names(kind):
+def argument_names(kind):
     """Return the names of arguments of a class, and of the classes that it passes others on to."""
     names = set()
     for base in kind.__mro__:

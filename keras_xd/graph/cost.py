@@ -109,13 +109,17 @@ def counted_multiply_adds(model):
         if count is None and _is_known(shape):
             continue  # it holds a layer without a formula
         if count is None:
-            raise UnknownSizeError(
-                "Multiply–adds can be counted only at shapes known but for the batch size. Give "
-                f"the model's Input a complete shape. Received: layer '{layer.name}' called with "
-                f"shape {shape}"
-            )
+            raise unknown_size("Multiply–adds", layer, shape)
         total = total + times * count
     return total
+
+
+def unknown_size(what, layer, shape):
+    """Return the error of something that cannot be counted."""
+    return UnknownSizeError(
+        f"{what} can be counted only at shapes known but for the batch size. Give the model's "
+        f"Input a complete shape. Received: layer '{layer.name}' called with shape {shape}"
+    )
 
 
 def warn_of_uncounted(model):
@@ -223,12 +227,11 @@ def _calls(layer, shape, times):
         return
     if shape is None and layer.built:
         shape = _built_shape(layer)
-    if is_counted(layer):
-        if layer.built:
-            yield layer, None if shape is None else tuple(shape), times
-        return
-    if layer.built and _should_count(layer):
+    counted = is_counted(layer)
+    if layer.built and (counted or _should_count(layer)):
         yield layer, None if shape is None else tuple(shape), times
+    if counted:
+        return
     if isinstance(layer, keras.layers.TimeDistributed) and shape and shape[1]:
         inner_shape = (shape[0], *shape[2:])
         inner = layer.layer

@@ -14,7 +14,8 @@ from keras_xd.core import files, transforms
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.validation import check_export_path
 from keras_xd.core.warning_location import stacklevel
-from keras_xd.graph.runtimes import FORMATS, keras_arguments, written
+from keras_xd.graph.cloning import view
+from keras_xd.graph.runtimes import FORMATS, written
 from keras_xd.graph.size_counts import weight_bytes
 
 # The batch, and every other unknown size, that a file is tried with.
@@ -132,11 +133,10 @@ def _checked_format(format):
 def _write(model, path, format, signature, kwargs):
     """Write a file of a format, silently."""
     write = FORMATS[format].write
-    if write is not None:
+    if write is None:
+        model.export(path, format, False, signature, **kwargs)
+    else:
         write(model, path, signature, **kwargs)
-        return
-    kwargs = {**keras_arguments(format, signature), **kwargs}
-    model.export(path, format, False, signature, **kwargs)
 
 
 def _move_folder(source, target):
@@ -171,7 +171,7 @@ def _move_folder(source, target):
 def _signature(model, call):
     """Return the specifications of the inputs of `InferenceModel`, and its `names`."""
     if call is None:
-        inputs = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
+        inputs = view(model).input
         return [keras.tree.map_structure(lambda x: _specification(x, x.name), inputs)], ()
     args, kwargs = call
     kwargs = {name: value for name, value in kwargs.items() if _has_tensors(value)}

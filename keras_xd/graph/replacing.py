@@ -39,7 +39,8 @@ class SubclassedModelWrapper(AtomicSaving, keras.Model):
             self.building_call = json.dumps(keras.saving.serialize_keras_object(call))
         self.supports_masking = model.supports_masking
         self.pending = None
-        if reference is None and not all(has_place(model, place) for place, _ in new_layers):
+        holders = [_holder_to_copy(model, place) for place, _ in new_layers]
+        if reference is None and any(holder is not None for holder in holders):
             self.pending = lambda: (model, new_layers)
         else:
             self._take(model, new_layers, reference)
@@ -163,10 +164,8 @@ class LayerReplacer:
         return self._wrapped(layer) if is_composite(layer, self.wanted) else None
 
     def _wrapped(self, layer, call=None):
-        if isinstance(layer, SubclassedModelWrapper):
-            base, copy, before = layer.model, layer.original_copy(), set(layer.new_places)
-        else:
-            base, copy, before = layer, cloning.copy_layer(layer), set()
+        base, copy = _with_new_copy(layer)
+        before = set(layer.new_places) if base is not layer else set()
         new_layers, names = [], []
         for place, inner in _walk(base, self.wanted):
             there = cloning.layer_at(copy, place) is not None
@@ -186,12 +185,7 @@ class LayerReplacer:
 
 def export_model(model, *args, **kwargs):
     """Export a model of any form; the arguments are those of `keras_xd.graph.exporting.export`."""
-    call = None
-    if isinstance(model, SubclassedModelWrapper):
-        call = model.recorded_call() or symbolic_call(model.model)
-    elif not is_graph(model):
-        call = symbolic_call(model)
-    export(model, *args, call=call, **kwargs)
+    export(model, *args, call=None if is_graph(model) else symbolic_call(model), **kwargs)
 
 
 def concerns(layer, wanted):
@@ -214,41 +208,30 @@ def is_composite(layer, wanted):
 def every_call(model, wanted, inputs=None, build_time=False):
     """Yield every `OperationCall` in a model of any form, those of what is not taken apart."""
 
-    def calls_in(graph, shapes, graph_inputs):
-        trace = cloning.Trace(graph, shapes)
-        for call in trace.calls if graph_inputs is None else trace.calls_on(graph_inputs):
-            yield from calls_of(call)
-
     def calls_of(call):
-        layer = call.operation
+        layer, first = call.operation, call.argument
         if is_graph(layer):
-            symbolic = inputs is None
-            shapes = cloning.shapes_of(call.argument) if symbolic else None
-            yield from calls_in(layer, shapes, None if symbolic else call.argument)
+            shapes = cloning.shapes_of(first) if inputs is None and layer is not model else None
+            trace = cloning.Trace(layer, shapes)
+            for inner in trace.calls if inputs is None else trace.calls_on(first):
+                yield from calls_of(inner)
         elif type(layer) is keras.layers.TimeDistributed and concerns(layer.layer, wanted):
-            for step in range(call.argument.shape[1] or 0):
-                inner = _step(call.argument, step)
-                yield from calls_of(cloning.OperationCall(None, layer.layer, step, (inner,), {}))
+            for step in range(first.shape[1] or 0):
+                inner = cloning.OperationCall(None, layer.layer, step, (_step(first, step),), {})
+                yield from calls_of(inner)
         elif is_composite(layer, wanted):
             for inner in inner_calls(layer, call.args, call.kwargs, wanted, build_time):
                 yield from calls_of(inner)
         else:
             yield call
 
-    if is_graph(model):
-        yield from calls_in(model, None, inputs)
-    else:
-        args, kwargs = symbolic_call(model) if inputs is None else ((inputs,), {})
-        for call in inner_calls(model, args, kwargs, wanted, build_time):
-            yield from calls_of(call)
+    args, kwargs = symbolic_call(model) if inputs is None else ((inputs,), {})
+    yield from calls_of(cloning.OperationCall(None, model, 0, args, kwargs))
 
 
 def inner_calls(layer, args, kwargs, wanted, build_time=False):
     """Return the calls of layers by a call of a composite layer, each an `OperationCall`."""
-    if isinstance(layer, SubclassedModelWrapper):
-        base, copy = layer.model, layer.original_copy()
-    else:
-        base, copy = layer, cloning.copy_layer(layer)
+    base, copy = _with_new_copy(layer)
     calls, probes = [], []
     for place, inner in _walk(base, wanted):
         there = build_time or cloning.layer_at(copy, place) is not None
@@ -313,7 +296,9 @@ def symbolic_call(model):
     model.
     """
     if isinstance(model, SubclassedModelWrapper):
-        return model.recorded_call()
+        return model.recorded_call() or symbolic_call(model.model)
+    if is_graph(model):
+        return (cloning.view(model).input,), {}
     config = cloning.build_config(model) if model.built else None
     if not config:
         raise ValueError(
@@ -345,26 +330,34 @@ def _untracked(structure):
 
 def reachable_layers(model, wanted):
     """Return the wanted layers that `LayerReplacer` reaches, build-time sublayers too."""
-    found, seen = {}, set()
+    found = {}
 
     def visit(layer):
-        if id(layer) in seen:
+        if id(layer) in found:
             return
-        seen.add(id(layer))
+        found[id(layer)], inside = layer, []
         if is_graph(layer):
-            for inner in layer.layers:
-                visit(inner)
-        elif wanted(layer):
-            found[id(layer)] = layer
+            inside = layer.layers
         elif type(layer) is keras.layers.TimeDistributed:
-            visit(layer.layer)
+            inside = [layer.layer]
         elif is_composite(layer, wanted):
-            base = layer.model if isinstance(layer, SubclassedModelWrapper) else layer
-            for _, inner in _walk(base, wanted):
-                visit(inner)
+            inside = [inner for _, inner in _walk(_base(layer), wanted)]
+        for inner in inside:
+            visit(inner)
 
     visit(model)
-    return list(found.values())
+    return [layer for layer in found.values() if wanted(layer)]
+
+
+def _base(layer):
+    """Return a layer, or the model in a `SubclassedModelWrapper`."""
+    return layer.model if isinstance(layer, SubclassedModelWrapper) else layer
+
+
+def _with_new_copy(layer):
+    """Return the `_base` of a layer, and a copy as it was before layers in it were replaced."""
+    base = _base(layer)
+    return base, cloning.copy_layer(layer) if base is layer else layer.original_copy()
 
 
 def _walk(base, wanted):
@@ -388,7 +381,7 @@ def _symbolic(value):
 
 def _copy_state(old, new):
     """Copy the state of all that is the same in a layer and in the wrapped one."""
-    base = old.model if isinstance(old, SubclassedModelWrapper) else old
+    base = _base(old)
     new.trainable = old.trainable
     copy_state_except(new.new_places, base, new.model)
     for place in new.new_places:
@@ -427,11 +420,6 @@ def with_layers(root, new_layers, reference=None):
         direct.append((place, with_layers(cloning.copy_attributes(built), group, built)))
     cloning.put(root, direct)
     return root
-
-
-def has_place(root, place):
-    """Return whether a layer can be put at a place of `root`."""
-    return _holder_to_copy(root, place) is None
 
 
 def _holder_to_copy(root, place):

@@ -43,7 +43,7 @@ def find_blocks(graph: keras.Model, able: Callable[[keras.layers.Layer], bool]) 
         branch = _branch(call, trace)
         if branch is None:
             continue
-        inside = _calls_only_for(trace, index, branch)
+        inside = _calls_only_for(trace, call, branch)
         counted = [x for x in (trace.calls[i].operation for i in inside) if _is_counted(x)]
         if counted and all(map(able, counted)):
             found[index] = branch, inside
@@ -59,14 +59,9 @@ def find_blocks(graph: keras.Model, able: Callable[[keras.layers.Layer], bool]) 
 
 def _calls_only_for(trace, addition, summand):
     """Return the set of calls that no output needs if an addition lacks a summand."""
-    needed = {trace.makers[id(x)] for x in trace.view.outputs if id(x) in trace.makers}
-    for index in reversed(range(len(trace.calls))):
-        if index in needed:
-            read = [x for x in trace.calls[index].tensors if id(x) in trace.makers]
-            if index == addition:
-                read = [x for x in read if x is not summand]
-            needed |= {trace.makers[id(x)] for x in read}
-    return set(range(len(trace.calls))) - needed
+    needed = trace.needed(lambda call, tensor: call is addition and tensor is summand)
+    outputs = enumerate([id(x) for x in call.outputs] for call in trace.calls)
+    return {index for index, ids in outputs if needed.isdisjoint(ids)}
 
 
 def _branch(call, trace):

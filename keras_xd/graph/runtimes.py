@@ -5,7 +5,6 @@ import os
 import re
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import keras
 
@@ -148,11 +147,8 @@ def write_stablehlo(model, path, signature, **kwargs):
         file.write(exported.serialize())
 
 
-def keras_arguments(format: str, signature: list) -> dict[str, Any]:
-    """Return arguments without which `keras.Model.export` would fix an unknown batch size."""
-    unknown = any(None in tuple(spec.shape) for spec in keras.tree.flatten(signature))
-    if format != "torch" or not unknown:
-        return {}
+def write_torch(model, path, signature, **kwargs):
+    """Write a model with `torch.export`, which would fix an unknown batch size."""
     import torch
 
     def dynamic(spec):
@@ -160,8 +156,11 @@ def keras_arguments(format: str, signature: list) -> dict[str, Any]:
             axis: torch.export.Dim.DYNAMIC for axis, size in enumerate(spec.shape) if size is None
         }
 
-    # The arguments of a Keras model are one tuple, `*args`.
-    return {"dynamic_shapes": [tuple(keras.tree.map_structure(dynamic, list(signature)))]}
+    if any(None in tuple(spec.shape) for spec in keras.tree.flatten(signature)):
+        # The arguments of a Keras model are one tuple, `*args`.
+        shapes = [tuple(keras.tree.map_structure(dynamic, list(signature)))]
+        kwargs = {"dynamic_shapes": shapes, **kwargs}
+    model.export(path, "torch", False, signature, **kwargs)
 
 
 def written(path: str | os.PathLike, kind: Format) -> list[str]:
@@ -181,7 +180,7 @@ FORMATS = {
     "onnx": Format(".onnx", _EVERY, run_onnx, True, "onnxruntime"),
     "openvino": Format(".xml", _EVERY, run_openvino, True, "openvino", (".bin",), write_openvino),
     "litert": Format(".tflite", ("tensorflow", "torch"), run_litert, True, "ai-edge-litert"),
-    "torch": Format(".pt2", ("torch",), run_torch, False, "torch.export"),
+    "torch": Format(".pt2", ("torch",), run_torch, False, "torch.export", write=write_torch),
     "stablehlo": Format(
         ".stablehlo", ("jax",), run_stablehlo, False, "jax.export", write=write_stablehlo
     ),

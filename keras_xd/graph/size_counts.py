@@ -9,8 +9,7 @@ import keras
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import SearchableLayer, architecture_variables, flatten_layers
 from keras_xd.core.type_aliases import Tensor
-from keras_xd.core.validation import UnknownSizeError
-from keras_xd.graph.cost import model_calls
+from keras_xd.graph.cost import model_calls, unknown_size
 from keras_xd.graph.sequence_counts import ATTENTION_OF_HEADS
 
 
@@ -54,11 +53,7 @@ def count_activations(model: keras.layers.Layer) -> float | Tensor:
     total = 0
     for _, layer, shape, times in model_calls(model):
         if shape is None or None in shape[1:]:
-            raise UnknownSizeError(
-                "Activations can be counted only at shapes known but for the batch size. Give the "
-                f"model's Input a complete shape. Received: layer '{layer.name}' called with shape "
-                f"{shape}"
-            )
+            raise unknown_size("Activations", layer, shape)
         if callable(getattr(type(layer), "activations", None)):
             count = layer.activations(shape)
         else:

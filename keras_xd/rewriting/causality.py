@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 
-from keras_xd.core.searchable import is_graph
 from keras_xd.graph import replacing
 
 # A step moves by more than a share of the largest movement, and by more than rounding.
@@ -13,12 +12,7 @@ _ROUNDING = 16 * np.finfo("float32").eps  # of the largest output
 
 def is_causal(model, axis=1):
     """Return whether an output depends on earlier steps of an input, and on no later ones."""
-    call: tuple[tuple, dict]
-    if is_graph(model):
-        inputs = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
-        call = (inputs,), {}
-    else:
-        call = replacing.symbolic_call(model)
+    call = replacing.symbolic_call(model)
     tensors = keras.tree.flatten(call)
     if any(None in tensor.shape[1:] or tensor.dtype == "string" for tensor in tensors):
         return False

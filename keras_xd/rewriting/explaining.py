@@ -33,6 +33,14 @@ def searched_already(model):
     )
 
 
+def nothing_found(model, what, received=""):
+    """Return the error of a model without layers to rewrite."""
+    return ValueError(
+        f"`model` must have layers to rewrite, and {what}.{searched_already(model)} "
+        f"Received: {received}model '{model.name}' of the layers {described_layers(model)}"
+    )
+
+
 def noun_of(found):
     """Return what a candidate is called: a convolution where all are."""
     return "convolution" if {c.operation for c in found} <= {"convolution"} else "layer"

@@ -98,7 +98,7 @@ class MaskedSpace(SearchSpace):
         check_graph(model)
         graphs, found = _graphs(model), self.candidates(model)
         maskable = {id(c.layer) for c in found if c.reason is None}
-        _, counts = cloning.traces(graphs)
+        _, counts = cloning.traces(model)
 
         def able(layer):
             return id(layer) in maskable
@@ -145,22 +145,18 @@ class _Sites:
     @property
     def operations(self):
         """What they can be selected by."""
-        found = [*self.kernels]
-        for group in self.widths:
-            found += group.producers
-        for _, group in self.depths:
-            found += [block.call.operation for block in group]
-        return found
+        producers = [layer for group in self.widths for layer in group.producers]
+        additions = [block.call.operation for _, group in self.depths for block in group]
+        return [*self.kernels, *producers, *additions]
 
 
 def _sites(graphs, able, shared, options):
     """Return the `_Sites` of all graphs of a model."""
-    kernels, widths, depths = {}, [], []
+    kernels, widths, depths = [], [], []
     for graph in graphs:
         if "kernel" in options.masks:
-            for layer in graph.layers:
-                if able(layer) and max(getattr(layer, "kernel_size", (1,))) > 1:
-                    kernels[id(layer)] = layer
+            able_here = filter(able, graph.layers)
+            kernels += [x for x in able_here if max(getattr(x, "kernel_size", (1,))) > 1]
         if "width" in options.masks:
             widths += channel_groups.find_channels(graph, able, shared)
         if "depth" in options.masks:
@@ -170,7 +166,7 @@ def _sites(graphs, able, shared, options):
             for spatial, group in groups.items():
                 name = "depth" if spatial is None else f"depth_{'x'.join(map(str, spatial))}"
                 depths.append((name, group))
-    return _Sites(list(kernels.values()), widths, depths)
+    return _Sites(kernels, widths, depths)
 
 
 def _arguments(sites, wanted, able, options):

@@ -12,7 +12,7 @@ from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import Selection
 from keras_xd.rewriting import twins as twin_layers
 from keras_xd.rewriting.candidates import Candidate, check_model, find_candidates
-from keras_xd.rewriting.explaining import described_layers, searched_already
+from keras_xd.rewriting.explaining import nothing_found
 from keras_xd.rewriting.selecting import pick
 
 # A dataclass of the options of a space.
@@ -156,10 +156,8 @@ class SearchSpace:
         found = self.candidates(model, operations, windowed)
         if not found:
             wanted = operations if self.convolves else [c.__name__ for c in self.twins]
-            raise ValueError(
-                f"`model` must have layers to rewrite, and no {' or '.join(wanted)} was found."
-                f"{searched_already(model)} Received: operations={operations!r}, model "
-                f"'{model.name}' of the layers {described_layers(model)}"
+            raise nothing_found(
+                model, f"no {' or '.join(wanted)} was found", f"operations={operations!r}, "
             )
         data_format = twin_layers.data_format_of(model)
 

@@ -23,7 +23,7 @@ from keras_xd.rewriting.candidates import (
     reason_of_class,
     reason_of_state,
 )
-from keras_xd.rewriting.explaining import described_layers, searched_already
+from keras_xd.rewriting.explaining import nothing_found
 from keras_xd.rewriting.search_space import Plan, SearchSpace, given_options
 from keras_xd.rewriting.selecting import pick
 from keras_xd.rewriting.twins import named_twins
@@ -226,12 +226,8 @@ class StructuredSpace(SearchSpace):
         if not options.embeddings:
             found = [c for c in found if not isinstance(c.layer, keras.layers.Embedding)]
         if not found:
-            raise ValueError(
-                "`model` must have layers to rewrite, and none with a dense kernel was found "
-                f"(tables of embeddings are rewritten with `embeddings=True`)."
-                f"{searched_already(model)} Received: model '{model.name}' of the layers "
-                f"{described_layers(model)}"
-            )
+            tables = " (tables of embeddings are rewritten with `embeddings=True`)"
+            raise nothing_found(model, f"none with a dense kernel was found{tables}")
         able = {c.path: c.layer for c in found if c.reason is None}
         picked = pick(model, found, able, only, skip)
         _check_state(model, picked)

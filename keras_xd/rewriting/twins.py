@@ -9,6 +9,7 @@ from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.core.searchable import SearchableLayer, named_layers
+from keras_xd.graph.cloning import argument_names
 from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
 from keras_xd.layers.mixed.mixed_operation import MixedConvolution
 
@@ -58,13 +59,7 @@ def check_twin(keras_class, twin):
             "A value of `twins` must be a subclass of `keras_xd.layers.SearchableLayer`. "
             f"Received: {twin!r}"
         )
-    missing = set(arguments_of(keras_class))
-    for base in twin.__mro__:  # as far as constructors pass on what they do not take themselves
-        if "__init__" in vars(base):
-            parameters = constructor_parameters(base)
-            missing -= set(parameters)
-            if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-                break
+    missing = set(arguments_of(keras_class)) - argument_names(twin)
     if missing:
         raise ValueError(
             f"`{twin.__name__}` must take the arguments of `{keras_class.__name__}` by name. "

@@ -4,13 +4,12 @@ import keras
 import pytest
 from keras import layers, ops
 
-from keras_xd.core.searchable import flatten_layers, is_graph
 from keras_xd.graph import channel_groups, cloning
 
 
 def found(model, able=lambda layer: True):
     """`(producers, members, consumers)` of each group, by names."""
-    _, counts = cloning.traces(filter(is_graph, flatten_layers(model)))
+    _, counts = cloning.traces(model)
     groups = channel_groups.find_channels(model, able, lambda layer: counts[id(layer)] > 1)
     return [
         tuple([layer.name for layer in part] for part in (g.producers, g.members, g.consumers))
