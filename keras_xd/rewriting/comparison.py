@@ -148,8 +148,8 @@ def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparis
             called = [call.argument for call in calls if call.operation is layer]
         else:
             layer, skip = keras.layers.Identity(), candidate.skip
-            found = [call for call in calls if call.key == skip.call.key]
-            called = [call.flat_arguments[skip.place] for call in found]
+            additions = [call for call in calls if call.key == skip.call.key]
+            called = [call.flat_arguments[skip.place] for call in additions]
         reason = candidate.reason
         if type(layer) is type(counterparts[path]) and path not in snapped:
             reason = reason or "it was not chosen"
