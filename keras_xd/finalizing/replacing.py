@@ -4,6 +4,7 @@ import dataclasses
 
 import keras
 
+from keras_xd.core.mixtures import CandidateMixture
 from keras_xd.core.searchable import (
     SearchableLayer,
     architecture_variables,
@@ -11,7 +12,6 @@ from keras_xd.core.searchable import (
     named_layers,
     sublayers,
 )
-from keras_xd.core.shares import CandidateShares
 from keras_xd.core.validation import UnknownSizeError
 from keras_xd.finalizing import snapping
 from keras_xd.finalizing.report import LayerReport
@@ -83,7 +83,7 @@ def replace(
         asked = (form, weight_dtype, snap) != ("spectrum", None, None)
         kept = f"the operations in a {type(layer).__name__} keep their spectrum"
         reason = kept if inside and asked else None
-        candidate = layer.largest if isinstance(layer, CandidateShares) else None
+        candidate = layer.largest if isinstance(layer, CandidateMixture) else None
         plain = layer.finalize()
         return Replacement(layer, plain, "finalized", reason=reason, candidate=candidate)
     found = snapping.Snap() if snap is None else snapping.snap(layer, snap)
