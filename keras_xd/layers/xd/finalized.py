@@ -9,11 +9,12 @@ from keras import ops
 
 from keras_xd import kmatrix
 from keras_xd.core import tracing, validation
-from keras_xd.core.type_aliases import Activation, Config, LayerOptions, Shape, Tensor
+from keras_xd.core.configured import bias_of
+from keras_xd.core.type_aliases import Shape, Tensor
 from keras_xd.kmatrix import transform
 from keras_xd.kmatrix.transform import ForwardTransform, TransposedTransform
 from keras_xd.layers.xd import functional
-from keras_xd.layers.xd.static_operation import StaticOperation
+from keras_xd.layers.xd.static_operation import StaticOperation, StaticOptions
 
 # By these a spectrum was cut into pieces where the configuration in a file does not tell them.
 _LARGEST_PIECE, _MOST_PIECES = 2**21, 8
@@ -81,17 +82,11 @@ class StaticXD(StaticOperation):
         axes: Sequence[dict[str, Any]],
         channels: int,
         filters: int,
-        groups: int = 1,
-        data_format: str = "channels_last",
-        use_bias: bool = True,
-        activation: Activation = None,
+        *,
         pieces: Sequence[int] | None = None,
-        storage: str | None = None,
-        **kwargs: Unpack[LayerOptions],
+        **kwargs: Unpack[StaticOptions],
     ):
-        super().__init__(
-            channels, filters, groups, data_format, use_bias, activation, storage, **kwargs
-        )
+        super().__init__(channels, filters, **kwargs)
         if not isinstance(axes, (list, tuple)) or not all(map(_is_axis, axes)):
             raise ValueError(
                 "`axes` must be a list of dictionaries, one an axis, with the keys "
@@ -102,7 +97,7 @@ class StaticXD(StaticOperation):
         self.output_sizes = tuple(axis["output_size"] for axis in axes)
         if pieces is None:
             sizes, limits = [axis["n"] for axis in axes], (_LARGEST_PIECE, _MOST_PIECES)
-            pieces = functional.spectrum_pieces(sizes, channels // groups, filters, *limits)
+            pieces = functional.spectrum_pieces(sizes, channels // self.groups, filters, *limits)
         self.pieces = validation.integer_tuple(pieces, len(pieces), "pieces")
         if sum(self.pieces) != axes[0]["n"]:
             raise ValueError(
@@ -151,7 +146,7 @@ class StaticXD(StaticOperation):
             self.add_stored(name, shape, trained=False) for name, shape in self._matrix_shapes()
         )
         self.spectrum = tuple(self.add_stored(*shape) for shape in self._spectrum_shapes())
-        self.bias = self.add_bias()
+        self.bias = bias_of(self, (self.filters,))
         self.finish_quantized_build()
 
     def call(self, inputs: Tensor) -> Tensor:
@@ -188,9 +183,6 @@ class StaticXD(StaticOperation):
             before *= axis["n"]
         # A complex product is four real ones.
         return total + 4 * before * (self.channels // self.groups) * self.filters
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "axes": self.axes, "pieces": list(self.pieces)}
 
     def stored_matrices(self, matrices: Sequence[Tensor]) -> list[Tensor]:
         """Return what is stored of the matrices of all transforms: here all of them."""

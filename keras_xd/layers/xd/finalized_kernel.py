@@ -9,16 +9,10 @@ import numpy as np
 from keras import constraints, ops, regularizers
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import (
-    Activation,
-    Config,
-    Constraint,
-    LayerOptions,
-    Regularizer,
-    Tensor,
-)
+from keras_xd.core.type_aliases import Constraint, Regularizer, Tensor
 from keras_xd.layers.xd import functional
 from keras_xd.layers.xd.finalized import StaticXD
+from keras_xd.layers.xd.static_operation import StaticOptions
 
 # Regularizers and constraints of entries alone, which hold for a kernel with other axes too.
 BY_ENTRY = (regularizers.L1, regularizers.L2, regularizers.L1L2, constraints.NonNeg)
@@ -63,35 +57,22 @@ class StaticKernelXD(StaticXD):
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, equation 5.
     """
 
+    fixed = ("pieces",)
+
     def __init__(
         self,
         axes: Sequence[dict[str, Any]],
         channels: int,
         filters: int,
         kernel_size: Sequence[int],
-        groups: int = 1,
-        data_format: str = "channels_last",
-        use_bias: bool = True,
-        activation: Activation = None,
+        *,
         frequency_bias: bool = False,
         channel_gates: bool = False,
-        storage: str | None = None,
-        *,
         kernel_regularizer: Regularizer = None,
         kernel_constraint: Constraint = None,
-        **kwargs: Unpack[LayerOptions],
+        **kwargs: Unpack[StaticOptions],
     ):
-        super().__init__(
-            axes,
-            channels,
-            filters,
-            groups,
-            data_format,
-            use_bias,
-            activation,
-            storage=storage,
-            **kwargs,
-        )
+        super().__init__(axes, channels, filters, **kwargs)
         self.kernel_size = validation.integer_tuple(kernel_size, len(axes), "kernel_size")
         self.frequency_bias = validation.boolean(frequency_bias, "frequency_bias")
         self.channel_gates = validation.boolean(channel_gates, "channel_gates")
@@ -126,18 +107,6 @@ class StaticKernelXD(StaticXD):
         sizes, connections = [axis["n"] for axis in self.axes], self.channels // self.groups
         connections *= self.filters
         return functional.forming_multiply_adds(sizes, self.kernel_size, connections)
-
-    def get_config(self) -> Config:
-        config = super().get_config()
-        del config["pieces"]
-        return {
-            **config,
-            "kernel_size": list(self.kernel_size),
-            "frequency_bias": self.frequency_bias,
-            "channel_gates": self.channel_gates,
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "kernel_constraint": constraints.serialize(self.kernel_constraint),
-        }
 
     @staticmethod
     def arguments_like(layer: keras.layers.Layer, storage: str | None) -> dict[str, Any]:

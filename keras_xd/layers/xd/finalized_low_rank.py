@@ -9,10 +9,11 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Activation, Config, LayerOptions, Shape, Tensor
+from keras_xd.core.configured import bias_of
+from keras_xd.core.type_aliases import Shape, Tensor
 from keras_xd.layers.xd import functional
 from keras_xd.layers.xd.low_rank import Tucker
-from keras_xd.layers.xd.static_operation import StaticOperation
+from keras_xd.layers.xd.static_operation import StaticOperation, StaticOptions
 
 # So many multiply–adds of it take as long as one of a spectrum, whose products at every frequency
 # are small (`benchmarks/low_rank.py`).
@@ -74,17 +75,11 @@ class StaticLowRankXD(StaticOperation):
         ranks: Sequence[int],
         channels: int,
         filters: int,
-        groups: int = 1,
-        data_format: str = "channels_last",
-        use_bias: bool = True,
-        activation: Activation = None,
+        *,
         periodic: bool = False,
-        storage: str | None = None,
-        **kwargs: Unpack[LayerOptions],
+        **kwargs: Unpack[StaticOptions],
     ):
-        super().__init__(
-            channels, filters, groups, data_format, use_bias, activation, storage, **kwargs
-        )
+        super().__init__(channels, filters, **kwargs)
         if not isinstance(sizes, (list, tuple)) or not 1 <= len(sizes) <= 3:
             raise ValueError(f"`sizes` must be those of 1 to 3 axes. Received: {sizes=}")
         rank = len(sizes)
@@ -92,11 +87,7 @@ class StaticLowRankXD(StaticOperation):
         self.output_sizes = validation.integer_tuple(output_sizes, rank, "output_sizes")
         self.ranks = validation.integer_tuple(ranks, rank, "ranks")
         self.periodic = validation.boolean(periodic, "periodic")
-        if channels % groups or filters % groups:
-            raise ValueError(
-                "`channels` and `filters` must be multiples of `groups`. "
-                f"Received: {channels=}, {filters=}, {groups=}"
-            )
+        validation.channel_groups(self.groups, channels=channels, filters=filters)
         self.error: float | None = None  # of the map, where it was decomposed; it is not saved
 
     @classmethod
@@ -139,7 +130,7 @@ class StaticLowRankXD(StaticOperation):
         )
         connections = (self.channels // self.groups, self.filters)
         self.core = self.add_stored("core", (*self.ranks, *connections), trained=True)
-        self.bias = self.add_bias()
+        self.bias = bias_of(self, (self.filters,))
         self.finish_quantized_build()
 
     def call(self, inputs: Tensor) -> Tensor:
@@ -167,15 +158,6 @@ class StaticLowRankXD(StaticOperation):
         """Return the multiply–adds of one sample, counted as `XDConv.complexity` does."""
         widths = (self.channels, self.filters, self.groups)
         return int(multiply_adds(self.sizes, self.output_sizes, self.ranks, *widths))
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "sizes": list(self.sizes),
-            "output_sizes": list(self.output_sizes),
-            "ranks": list(self.ranks),
-            "periodic": self.periodic,
-        }
 
     def _mixed(self, x):
         """Return `Σ_r Σ_j G[r]_ji x_j[r]`, the sum over the ranks of all axes but the last."""

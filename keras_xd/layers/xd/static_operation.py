@@ -8,10 +8,10 @@ import numpy as np
 from keras import activations, constraints, ops, regularizers
 
 from keras_xd.core import validation
+from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.quantization import QuantizedWeights
 from keras_xd.core.type_aliases import (
     Activation,
-    Config,
     Constraint,
     LayerOptions,
     Regularizer,
@@ -23,24 +23,41 @@ from keras_xd.layers.xd import functional
 STORAGES = ("float16", "bfloat16")
 LARGEST_HALF = 65504.0  # of float16
 DATA_FORMATS = ("channels_last", "channels_first")
+# Arguments of a searched layer that its finalized form has too.
+SHARED = (
+    *("name", "trainable", "filters", "groups", "data_format", "use_bias", "activation"),
+    *("activity_regularizer", "bias_regularizer", "bias_constraint"),
+)
 
 
-class StaticOperation(QuantizedWeights):
+class StaticOptions(LayerOptions, total=False):
+    """Keyword arguments of all finalized XD-operations."""
+
+    groups: int
+    data_format: str
+    use_bias: bool
+    activation: Activation
+    storage: str | None
+    bias_regularizer: Regularizer
+    bias_constraint: Constraint
+
+
+class StaticOperation(QuantizedWeights, ConfiguredLayer):
     """Base class of finalized XD-operations, which have `output_sizes`."""
 
     # Then `keras_xd.reset_weights` refuses the layer: it would reset what the search has found.
     weights_hold_architecture = True
+    bias_initializer = "zeros"
 
     def __init__(
         self,
         channels: int,
         filters: int,
-        groups: int,
-        data_format: str,
-        use_bias: bool,
-        activation: Activation,
-        storage: str | None,
-        *,
+        groups: int = 1,
+        data_format: str = "channels_last",
+        use_bias: bool = True,
+        activation: Activation = None,
+        storage: str | None = None,
         bias_regularizer: Regularizer = None,
         bias_constraint: Constraint = None,
         **kwargs: Unpack[LayerOptions],
@@ -61,18 +78,9 @@ class StaticOperation(QuantizedWeights):
         """Return the arguments that a static layer shares with the `XDConv` it is made of."""
         shape = layer.get_build_config()["input_shape"]
         return {
+            **{name: getattr(layer, name) for name in SHARED},
             "channels": shape[-1 if layer.data_format == "channels_last" else 1],
-            "filters": layer.filters,
-            "groups": layer.groups,
-            "data_format": layer.data_format,
-            "use_bias": layer.use_bias,
-            "activation": layer.activation,
-            "activity_regularizer": layer.activity_regularizer,
-            "bias_regularizer": layer.bias_regularizer,
-            "bias_constraint": layer.bias_constraint,
-            "name": layer.name,
             "dtype": layer.dtype_policy,
-            "trainable": layer.trainable,
             "storage": storage,
         }
 
@@ -94,18 +102,6 @@ class StaticOperation(QuantizedWeights):
             trainable=trained and self.storage is None,
             dtype=self.storage or functional.exact_dtype(self.variable_dtype),
             autocast=False,
-        )
-
-    def add_bias(self) -> keras.Variable | None:
-        """Return the bias, or `None` without one."""
-        if not self.use_bias:
-            return None
-        return self.add_weight(
-            name="bias",
-            shape=(self.filters,),
-            initializer="zeros",
-            regularizer=self.bias_regularizer,
-            constraint=self.bias_constraint,
         )
 
     def take_values(
@@ -136,20 +132,6 @@ class StaticOperation(QuantizedWeights):
         """Return outputs in the layer's type, activated."""
         outputs = ops.cast(outputs, self.compute_dtype)
         return outputs if self.activation is None else self.activation(outputs)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "channels": self.channels,
-            "filters": self.filters,
-            "groups": self.groups,
-            "data_format": self.data_format,
-            "use_bias": self.use_bias,
-            "activation": activations.serialize(self.activation),
-            "storage": self.storage,
-            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
-            "bias_constraint": constraints.serialize(self.bias_constraint),
-        }
 
 
 def _check_range(layer, value, storage):

@@ -202,7 +202,7 @@ def test_a_file_keeps_its_pieces(layer_class, shape, pieces, rng, monkeypatch, t
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     assert_close(ops.convert_to_numpy(loaded(inputs)), expected)
     static = next(layer for layer in loaded.layers if isinstance(layer, layers.StaticXD))
-    assert static.get_config()["pieces"] == pieces
+    assert static.get_config()["pieces"] == tuple(pieces)
     assert len(static.spectrum) == len(pieces)
 
 
