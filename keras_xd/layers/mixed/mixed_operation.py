@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.configured import built_like
 from keras_xd.core.convolutions import ConvolutionOfAnyRank
 from keras_xd.core.shares import SMALLEST_SHARE, CandidateShares, expected_count
 from keras_xd.core.type_aliases import Shape, Sizes, Tensor
@@ -51,14 +52,9 @@ class MixedConvolution(OperationLayer, CandidateShares):
         **kwargs: Unpack[OperationOptions],
     ):
         super().__init__(filters, kernel_size, *args, **kwargs)
-        self.candidates = _checked_candidates(validation.collection(candidates, "candidates"))
-        if perturb is not None and not (
-            isinstance(perturb, (int, float)) and not isinstance(perturb, bool) and 0 <= perturb < 1
-        ):
-            raise ValueError(
-                "`perturb` must be a number from 0 to below 1, or None for equal shares. "
-                f"Received: perturb={perturb!r}"
-            )
+        self.candidates = _checked_candidates(candidates)
+        if perturb is not None:
+            validation.number_within(perturb, "[)", 0, 1, "perturb")
         self.perturb = perturb
         self.update = validation.one_of(update, UPDATES, "update")
         operations = [self._operation(n, name) for n, name in enumerate(self.candidates)]
@@ -141,23 +137,16 @@ class MixedConvolution(OperationLayer, CandidateShares):
             ("filters", "strides", "padding", "data_format", "groups", "activation", "use_bias")
             + ("kernel_initializer", "kernel_regularizer", "kernel_constraint")
             + ("bias_initializer", "bias_regularizer", "bias_constraint", "activity_regularizer")
-            + ("name", "trainable")
         )
         arguments = {name: getattr(self, name) for name in names}
-        arguments["dtype"] = self.dtype_policy
         if found.is_keras_convolution and self.partial_channels == 1:
-            keras_class = _CONVOLUTIONS[self.rank - 1]
-            plain = keras_class(kernel_size=found.size, dilation_rate=found.rate, **arguments)
+            kind, window = _CONVOLUTIONS[self.rank - 1], (found.size, found.rate)
         else:
-            plain = DiscreteOperation(
-                self.rank,
-                operation=found.operation,
-                kernel_size=self.kernel_size,
-                dilation_rate=self.dilation_rate,
-                partial_channels=self.partial_channels,
-                **arguments,
-            )
-        plain.build(self.get_build_config()["input_shape"])
+            kind, window = DiscreteOperation, (self.kernel_size, self.dilation_rate)
+            arguments |= {"rank": self.rank, "operation": found.operation}
+            arguments["partial_channels"] = self.partial_channels
+        arguments |= dict(zip(("kernel_size", "dilation_rate"), window, strict=True))
+        plain = built_like(self, kind, **arguments)
         for old, new in ((found.kernel, plain.kernel), (self.bias, plain.bias)):
             if old is not None:
                 new.assign(ops.copy(old))
@@ -317,7 +306,7 @@ class _ShareFloor(keras.constraints.Constraint):
 
 def _checked_candidates(candidates):
     """Return a tuple of different names of operations."""
-    names = (candidates,) if isinstance(candidates, str) else tuple(candidates)
+    names = validation.collection(candidates, "candidates")
     if not all(map(is_operation, names)) or len(set(names)) < len(names):
         raise ValueError(
             f"`candidates` must be different names of {DARTS_OPERATIONS}, or "

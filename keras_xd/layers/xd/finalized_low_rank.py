@@ -8,12 +8,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.core import validation
-from keras_xd.core.configured import bias_of
+from keras_xd.core import shapes, validation
+from keras_xd.core.configured import bias_of, built_like
 from keras_xd.core.type_aliases import Shape, Tensor
 from keras_xd.layers.xd import functional
+from keras_xd.layers.xd.finalized import StaticOperation, StaticOptions
 from keras_xd.layers.xd.low_rank import Tucker
-from keras_xd.layers.xd.static_operation import StaticOperation, StaticOptions
 
 # So many multiply–adds of it take as long as one of a spectrum, whose products at every frequency
 # are small (`benchmarks/low_rank.py`).
@@ -104,29 +104,30 @@ class StaticLowRankXD(StaticOperation):
         Raises:
             ValueError: if a number is too large for the type it is to be stored in.
         """
-        static = cls(
+        static = built_like(
+            layer,
+            cls,
             [g.size for g in layer.geometry],
             [g.output_size for g in layer.geometry],
             decomposition.ranks,
             periodic=periodic,
             **cls.arguments_like(layer, storage),
         )
-        static.build(layer.get_build_config()["input_shape"])
         values = _matrices(decomposition.factors)
         core = decomposition.core.reshape(static.core.shape)
-        static.take_values(layer, (*static._matrices, static.core), (*values, core))
+        static.take_values(layer, (*values, core))
         static.error = decomposition.error
         return static
 
     def build(self, input_shape: Shape) -> None:
-        self.input_spec = functional.input_spec(self.sizes, self.channels, self.data_format)
-        shapes = list(zip(self.output_sizes, self.sizes, self.ranks, strict=True))
-        *expanding, (outputs, inputs, rank) = shapes
-        shapes = [(o * r, i) for o, i, r in expanding] + [(outputs, inputs * rank)]
+        self.input_spec = shapes.input_spec(self.sizes, self.channels, self.data_format)
+        axes = zip(self.output_sizes, self.sizes, self.ranks, strict=True)
+        *expanding, (outputs, inputs, rank) = axes
+        matrices = [(o * r, i) for o, i, r in expanding] + [(outputs, inputs * rank)]
         # A tuple, because TensorFlow's checkpoints reach nothing in lists and dictionaries.
         self._matrices = tuple(
             self.add_stored(f"matrices{axis}", shape, trained=False)
-            for axis, shape in enumerate(shapes)
+            for axis, shape in enumerate(matrices)
         )
         connections = (self.channels // self.groups, self.filters)
         self.core = self.add_stored("core", (*self.ranks, *connections), trained=True)

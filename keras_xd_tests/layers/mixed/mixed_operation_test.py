@@ -249,14 +249,14 @@ def test_layer_checks(layer_class, arguments, shape, settled):
         ({"candidates": ("skip", "skip")}, None, "different names of"),
         ({"candidates": ("convolution_3",)}, None, "an operation beside the convolution"),
         ({"candidates": ()}, None, "an operation beside the convolution"),
-        ({"perturb": 1}, None, "a number from 0 to below 1, or None.* Received: perturb=1"),
+        ({"perturb": 1}, None, r"a number in \[0, 1\)\. Received: perturb=1"),
         ({"perturb": -0.1}, None, "Received: perturb=-0.1"),
         ({"perturb": True}, None, "Received: perturb=True"),
         ({"update": "sgd"}, None, "`update` must be one of 'softmax', 'exponentiated_gradient'"),
         ({"partial_channels": 4}, None, "must divide `filters`"),
         ({"partial_channels": 0}, None, "must be an integer of at least 1"),
         ({"padding": "circular"}, None, "`padding` must be one of 'valid', 'same'"),
-        ({}, (None, 8, None, 3), "are known"),
+        ({}, (None, 8, None, 3), "to be known"),
     ],
 )
 def test_bad_input(arguments, shape, message):

@@ -12,7 +12,7 @@ from keras import ops
 import keras_xd
 from keras_xd import layers
 from keras_xd.layers.xd import functional
-from keras_xd.layers.xd.static_operation import StaticOperation
+from keras_xd.layers.xd.finalized import StaticOperation
 from keras_xd.testing import assert_close, check_layer
 
 # Layers of every kind and the shape of their inputs: one and several groups of blocks, strides,
