@@ -1,7 +1,8 @@
 """Configurations of layers, read from the arguments of their constructors."""
 
 import inspect
-from typing import Any, Unpack
+from collections.abc import Mapping
+from typing import Any, Self, Unpack
 
 import keras
 from keras import activations, constraints, initializers, regularizers
@@ -23,6 +24,17 @@ KERAS_OBJECTS = {
     "regularizer": regularizers,
     "constraint": constraints,
 }
+
+
+class EarlierNames(keras.layers.Layer):
+    """Base class of a layer that reads configurations with earlier names of its arguments."""
+
+    earlier_names: Mapping[str, str] = {}
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        names = cls.earlier_names
+        return super().from_config({names.get(name, name): config[name] for name in config})
 
 
 class ClassSignature:
@@ -72,7 +84,7 @@ def _joined_signature(kind):
     return inspect.Signature(sorted(shown, key=lambda p: p.kind))
 
 
-class ConfiguredLayer(keras.layers.Layer):
+class ConfiguredLayer(EarlierNames):
     """Base class of a layer with an attribute of the name of each argument of its constructor."""
 
     # Names of arguments of its bases and of Keras that a class does not take.

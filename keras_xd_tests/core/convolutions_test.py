@@ -49,7 +49,7 @@ def test_layers_compute_every_output(kind, rng):
     layer = {
         "masked": lambda: layers.MaskedConv2D(3, **options),
         "discrete": lambda: layers.DiscreteOperation(2, 3, "convolution", **options),
-        "mixture": lambda: layers.MixedOperation2D(3, perturb=0.0, **options),
+        "mixture": lambda: layers.MixedOperation2D(3, other_weight=0.0, **options),
     }[kind]()
     x = rng.standard_normal((2, 6, 4, 1)).astype("float32")
     outputs = np.asarray(layer(x))
@@ -78,7 +78,7 @@ def test_the_signature_of_a_layer_is_that_of_its_call(layer):
         (layers.KDense, {"units", "warm_start", "bias_constraint", "activity_regularizer"}, set()),
         (layers.FlexConv1D, {"alias_penalty", "temperature", "convolution", "use_bias"}, {"rank"}),
         (layers.StaticKernelXD, {"axes", "kernel_size", "storage", "activation"}, {"pieces"}),
-        (layers.MixedEinsumDense, {"equation", "shares", "bias_axes"}, {"share", "use_bias"}),
+        (layers.MixedEinsumDense, {"equation", "densities", "bias_axes"}, {"density", "use_bias"}),
         (layers.XDCausalConv1D, {"dilation_rate", "depth", "bias_initializer"}, {"padding"}),
     ],
 )

@@ -96,7 +96,7 @@ class DepthMask(DifferentiableMask):
         Romero and Zeghidour, "DNArch", 2023, section 2.4.4.
     """
 
-    fixed = ("axis", "shape", "centre")
+    fixed = ("axis", "profile", "centre")
     static_class, static_argument = StaticDepthMask, "blocks"
 
     def __init__(
@@ -127,7 +127,7 @@ class DepthMask(DifferentiableMask):
         """Return the mask's value for the block `index`, a scalar float tensor."""
         return self.values[0][self.checked_index(index)]
 
-    def share(self, index: int) -> float | Tensor:
+    def gate(self, index: int) -> float | Tensor:
         """Return how much of the block `index` counts, a differentiable scalar.
 
         With the size `s` of the mask it is `clip(s - index, 0, 1)`: the sum over all blocks is `s`.

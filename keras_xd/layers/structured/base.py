@@ -11,6 +11,7 @@ from keras import ops, regularizers
 from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
+from keras_xd.core.configured import EarlierNames
 from keras_xd.core.type_aliases import (
     Config,
     LinearOptions,
@@ -133,7 +134,7 @@ class KernelSpecification:
 
     Attributes:
         inputs, units: its shape.
-        sizes: its sizes, `None` for those of the share.
+        sizes: its sizes, `None` for those of the density.
         name: beginning of the variables' names.
         regularizer: that of the variables, `None` for `kernel_regularizer`.
         seed_offset: is added to the seed.
@@ -156,14 +157,14 @@ class StructuredOptions:
     def __init__(
         self,
         family,
-        share,
+        density,
         sizes,
         learning_rates="spectral",
         kernel_regularizer=None,
         seed=None,
     ):
         self.family = validation.one_of(family, tuple(SIZES), "family")
-        self.share = validation.number_within(share, "(]", 0, 1, "share")
+        self.density = validation.number_within(density, "(]", 0, 1, "density")
         self.sizes = checked_sizes(family, sizes, "sizes")
         self.learning_rates = validation.one_of(learning_rates, LEARNING_RATES, "learning_rates")
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
@@ -174,7 +175,7 @@ class StructuredOptions:
         if sizes is None and self.family == "dense":
             sizes = {}
         if sizes is None:
-            sizes = families.sizes_within((units, inputs), self.family, self.share)
+            sizes = families.sizes_within((units, inputs), self.family, self.density)
         return structured_product(self.family, inputs, units, sizes)
 
     def check(self, kernels: Sequence[tuple[int, int]]) -> None:
@@ -225,7 +226,7 @@ class StructuredOptions:
         """Return the arguments, for the layer's configuration."""
         return {
             "family": self.family,
-            "share": self.share,
+            "density": self.density,
             "sizes": plain_sizes(self.sizes),
             "learning_rates": self.learning_rates,
             "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
@@ -233,9 +234,10 @@ class StructuredOptions:
         }
 
 
-class FactorFiles(keras.layers.Layer):
+class FactorFiles(EarlierNames):
     """A layer of structured kernels; its files of weights say what the variables stand for."""
 
+    earlier_names = {"share": "density", "shares": "densities"}
     structure: StructuredOptions
 
     def __init__(self, *args: Any, activity_regularizer: Regularizer = None, **kwargs: Any):

@@ -49,7 +49,7 @@ class StructuredDense(BiasedLayer, base.FactorFiles):
         family: name of the family.
         activation: activation function, or `None`.
         use_bias: whether a bias is added to the outputs.
-        share: most numbers of the kernel, as a share of `inputs · units`; the largest sizes that
+        density: most numbers of the kernel, as a part of `inputs · units`; the largest sizes that
             keep to it are taken. Without a meaning for `"dense"`, and where sizes are given.
         sizes: dictionary of the sizes of the family, as above; `depth` may be left out.
         learning_rates: `"spectral"`, the rates above, or `"equal"`: variables are factors.
@@ -70,14 +70,14 @@ class StructuredDense(BiasedLayer, base.FactorFiles):
 
     Raises:
         ValueError: for arguments outside these rules, an unknown number of inputs, inputs and units
-            that do not factor as the family or the sizes need, or a share that not even the
+            that do not factor as the family or the sizes need, or a density that not even the
             smallest member of the family keeps to.
 
     Example:
 
     >>> import numpy as np
     >>> from keras_xd import layers
-    >>> layer = layers.StructuredDense(512, "monarch", share=0.25)
+    >>> layer = layers.StructuredDense(512, "monarch", density=0.25)
     >>> layer(np.ones((2, 128), "float32")).shape
     TensorShape([2, 512])
     >>> layer.kernel.product.sizes, layer.count_params()  # Dense has 66 048
@@ -93,7 +93,7 @@ class StructuredDense(BiasedLayer, base.FactorFiles):
         units: int,
         family: str = "block_tensor_train",
         *,
-        share: float = 0.25,
+        density: float = 0.25,
         sizes: Config | None = None,
         learning_rates: str = "spectral",
         kernel_regularizer: Regularizer = None,
@@ -102,7 +102,7 @@ class StructuredDense(BiasedLayer, base.FactorFiles):
     ):
         super().__init__(**kwargs)
         self.structure = base.StructuredOptions(
-            family, share, sizes, learning_rates, kernel_regularizer, seed
+            family, density, sizes, learning_rates, kernel_regularizer, seed
         )
         self.units = validation.positive_integer(units, "units")
         self.input_spec = InputSpec(min_ndim=2)

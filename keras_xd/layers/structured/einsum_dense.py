@@ -105,7 +105,7 @@ class StructuredEinsumDense(BiasedLayer, base.FactorFiles):
             may be in inputs and outputs.
         output_shape: as in `keras.layers.EinsumDense`: the sizes of the last axes of the outputs,
             `None` for those of the inputs.
-        family, share, sizes: as in `StructuredDense`.
+        family, density, sizes: as in `StructuredDense`.
         activation: activation function, or `None`.
         bias_axes: as in `keras.layers.EinsumDense`: axes of the outputs that have a bias, or
             `None`.
@@ -139,7 +139,7 @@ class StructuredEinsumDense(BiasedLayer, base.FactorFiles):
         family: str = "block_tensor_train",
         *,
         bias_axes: str | None = None,
-        share: float = 0.25,
+        density: float = 0.25,
         sizes: Config | None = None,
         learning_rates: str = "spectral",
         kernel_regularizer: Regularizer = None,
@@ -148,7 +148,7 @@ class StructuredEinsumDense(BiasedLayer, base.FactorFiles):
     ):
         super().__init__(use_bias=bool(bias_axes), **kwargs)
         self.structure = base.StructuredOptions(
-            family, share, sizes, learning_rates, kernel_regularizer, seed
+            family, density, sizes, learning_rates, kernel_regularizer, seed
         )
         self.equation = equation
         self.partial_output_shape = (

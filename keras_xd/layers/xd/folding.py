@@ -3,17 +3,14 @@
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_xd.core import tracing
 from keras_xd.core.configured import ConfiguredLayer
-from keras_xd.core.searchable import SearchableLayer
-from keras_xd.core.type_aliases import Config, Shape, Tensor
-from keras_xd.kmatrix import constructions, product
+from keras_xd.core.type_aliases import Shape, Tensor
+from keras_xd.kmatrix import product
 from keras_xd.kmatrix.radix import Plan
 from keras_xd.layers.xd import (
     finalized_low_rank,
@@ -21,18 +18,15 @@ from keras_xd.layers.xd import (
     functional,
     low_rank,
     placed_kernel,
-    warm_starts,
 )
+from keras_xd.layers.xd.architecture_weights import MatrixArchitecture
 from keras_xd.layers.xd.finalized import StaticKernelXD, StaticXD
 from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
-from keras_xd.layers.xd.warm_starts import MATRICES, operations
+from keras_xd.layers.xd.warm_starts import MATRICES
 
 
-class FoldedOperation(ConfiguredLayer, SearchableLayer):
-    """Base class of `XDLayer`: its architecture is the matrices `K`, `L` and `M`, with `b` and `C`.
-
-    These and the kernel it multiplies out, for every call and for `finalize`.
-    """
+class FoldedOperation(ConfiguredLayer, MatrixArchitecture):
+    """Base class of `XDLayer`: what its matrices, kernel, bias and gates multiply out to."""
 
     def finalized_sizes(self, input_shape: Shape, form: str = "spectrum") -> finalized_sizes.Sizes:
         """Return the sizes of what `finalize` makes, on inputs of a shape, without building it."""
@@ -171,77 +165,3 @@ class FoldedOperation(ConfiguredLayer, SearchableLayer):
         if b is not None:
             b = ops.cast(ops.reshape(ops.convert_to_tensor(b), (-1, 2, 1, 1)), dtype)
         return b, None if gates is None else ops.cast(ops.convert_to_tensor(gates), dtype)
-
-    @property
-    def random_start(self) -> warm_starts.Convolution:
-        """The start that a random architecture is drawn from."""
-        return warm_starts.RandomUnitary()
-
-    def architecture_signature(self) -> Config:
-        """Return what tells the meaning of the matrices: class, radices, place of the kernel."""
-        start = self.warm_start
-        while hasattr(start, "start"):  # a start made of another one leaves the kernel in its place
-            start = start.start
-        return {
-            **super().architecture_signature(),
-            "radices": [[plan.n, *plan.radices] for plan in self.plans],
-            "kernel_placement": operations.placed_by(start).__name__,
-            "trainable_dilation": start.trainable_dilation,
-        }
-
-    def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
-        """Return the architecture of a search from scratch, at the layer's own depth."""
-        return self._architecture_of(self.random_start, generator)
-
-    @property
-    def start_dtype(self) -> str:
-        """The data type in which the values of a start are made: the weights', at least float32."""
-        return functional.exact_dtype(self.variable_dtype)
-
-    def save_own_variables(self, store: Any) -> None:
-        # Keras' convolutions save their kernel and bias only.
-        keras.layers.Layer.save_own_variables(self, store)
-        if self.built:
-            store["radices"] = self._radices()
-
-    def load_own_variables(self, store: Any) -> None:
-        """Load weights whose K-matrices have the radices of this layer."""
-        saved = {key: store[key] for key in store.keys()}
-        radices = saved.pop("radices", None)
-        known = radices is not None and self.built  # Keras refuses weights of a layer not built
-        if known and not np.array_equal(radices, self._radices()):
-            raise ValueError(
-                f"The K-matrices in a file must have the radices of layer '{self.name}', axis "
-                f"after axis, each after its size. Received: {np.asarray(radices).tolist()}, the "
-                f"layer has {self._radices().tolist()}"
-            )
-        keras.layers.Layer.load_own_variables(self, saved)
-
-    def _radices(self):
-        return np.array([value for plan in self.plans for value in (plan.n, *plan.radices)])
-
-    def _architecture_of(self, start, seed):
-        """Return the values that the architecture variables have at a start, in their order."""
-        generator, dtype = np.random.default_rng(seed), self.start_dtype
-        matrices: dict[str, list[np.ndarray]] = {name: [] for name in MATRICES}
-        for index, (axis, plan) in enumerate(zip(self.geometry, self.plans, strict=True)):
-            first = start.matrices(axis, plan.radices, generator, index)
-            for name, depth in zip(MATRICES, self.depth, strict=True):
-                missing = depth - len(first[name])
-                if missing < 0:
-                    raise ValueError(
-                        f"Warm start {type(start).__name__} needs depth "
-                        f"{tuple(len(first[m]) for m in MATRICES)} or more. "
-                        f"Received: depth={self.depth}"
-                    )
-                rest = [start.rest(plan.radices, generator) for _ in range(missing)]
-                matrices[name].append(constructions.kmatrix_weights([*first[name], *rest], dtype))
-        values = [value for name in MATRICES for value in matrices[name]]
-        if self.frequency_bias:
-            bias = start.frequency_bias(self.geometry, [plan.radices for plan in self.plans])
-            values.append(np.stack([bias.real, bias.imag], axis=-1).astype(dtype))
-        if self.channel_gates:
-            channels = self.input_spec.axes[-1 if self.data_format == "channels_last" else 1]
-            gates = start.channel_gates(channels // self.groups, self.filters // self.groups)
-            values.append(np.tile(gates, (1, self.groups)).astype(dtype))
-        return values
