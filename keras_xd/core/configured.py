@@ -2,13 +2,20 @@
 
 import inspect
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self, Unpack
 
 import keras
 from keras import activations, constraints, initializers, regularizers
 
 from keras_xd.core import shared_objects, validation
-from keras_xd.core.type_aliases import Config
+from keras_xd.core.type_aliases import (
+    Activation,
+    BaseOptions,
+    Config,
+    Constraint,
+    Initializer,
+    Regularizer,
+)
 
 # What Keras makes of an argument, by the last word of its name.
 KERAS_OBJECTS = {
@@ -30,10 +37,64 @@ class EarlierNames(keras.layers.Layer):
         return super().from_config({names.get(name, name): config[name] for name in config})
 
 
+class ClassSignature:
+    """The `__signature__` of a class, which its instances do not have: theirs is of `__call__`."""
+
+    def __init__(self, signature: inspect.Signature):
+        self.signature = signature
+
+    def __get__(self, instance: Any, owner: type) -> inspect.Signature:
+        if instance is not None:
+            raise AttributeError("__signature__")
+        return self.signature
+
+
+def _joined_signature(kind):
+    """Return a constructor's signature with the arguments that it hands on to those of its bases,
+    and to that of the layer of Keras that the class is `like`.
+    """
+    found: dict[str, inspect.Parameter] = {}
+    constructors = [
+        vars(base)["__init__"]
+        for base in kind.__mro__
+        if "__init__" in vars(base)
+        and issubclass(base, keras.layers.Layer)
+        and base.__module__.partition(".")[0] != "keras"
+    ]
+    by_position = True
+    for constructor in [*constructors, kind.like.__init__] if kind.like else constructors:
+        parameters = list(inspect.signature(constructor).parameters.values())[1:]
+        kinds = {p.kind for p in parameters}
+        if kinds == {inspect.Parameter.VAR_KEYWORD}:
+            continue
+        for p in parameters:
+            if not by_position and p.kind is not p.VAR_KEYWORD:
+                if p.default is p.empty:  # which is given by the constructor before
+                    continue
+                p = p.replace(kind=p.KEYWORD_ONLY)
+            found.setdefault("kwargs" if p.kind is p.VAR_KEYWORD else p.name, p)
+        by_position = by_position and inspect.Parameter.VAR_POSITIONAL in kinds
+        if inspect.Parameter.VAR_KEYWORD not in kinds:
+            break
+    shown = [
+        p
+        for name, p in found.items()
+        if name not in kind.fixed and not (kind.like and p.kind is p.VAR_POSITIONAL)
+    ]
+    return inspect.Signature(sorted(shown, key=lambda p: p.kind))
+
+
 class ConfiguredLayer(EarlierNames):
     """Base class of a layer with an attribute of the name of each argument of its constructor."""
 
+    # Names of arguments of its bases and of Keras that a class does not take.
     fixed: tuple[str, ...] = ()
+    # A layer of Keras with the arguments that the class hands on.
+    like: Any = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.__signature__ = ClassSignature(_joined_signature(cls))
 
     def get_config(self) -> Config:
         config = super().get_config()
@@ -44,6 +105,41 @@ class ConfiguredLayer(EarlierNames):
                     if name not in {*self.fixed, *config} and hasattr(self, name):
                         config[name] = serialized(name, getattr(self, name))
         return config
+
+
+class BiasedLayer(ConfiguredLayer):
+    """Base class of a layer with an activation and a bias, as Keras' linear layers have."""
+
+    def __init__(
+        self,
+        *,
+        activation: Activation = None,
+        use_bias: bool = True,
+        bias_initializer: Initializer = "zeros",
+        bias_regularizer: Regularizer = None,
+        bias_constraint: Constraint = None,
+        activity_regularizer: Regularizer = None,
+        **kwargs: Unpack[BaseOptions],
+    ):
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        self.activation = activations.get(activation)
+        self.use_bias = validation.boolean(use_bias, "use_bias")
+        self.bias_initializer = initializers.get(bias_initializer)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self.bias_constraint = constraints.get(bias_constraint)
+
+    def activated(self, outputs: Any) -> Any:
+        """Return the activation of outputs, whose channels are last, and the bias."""
+        return self.activation(outputs if self.bias is None else outputs + self.bias)
+
+
+def built_like(layer: Any, kind: Any, *args: Any, **arguments: Any) -> Any:
+    """Return a built layer of a class with the name, types and input shape of another one."""
+    made = kind(
+        *args, name=layer.name, dtype=layer.dtype_policy, trainable=layer.trainable, **arguments
+    )
+    made.build(layer.get_build_config()["input_shape"])
+    return made
 
 
 def arguments_of(kind):

@@ -79,45 +79,6 @@ def checked_arguments(
     return found
 
 
-class ClassSignature:
-    """The `__signature__` of a class, which its instances do not have: theirs is of `__call__`."""
-
-    def __init__(self, signature: inspect.Signature):
-        self.signature = signature
-
-    def __get__(self, instance: Any, owner: type) -> inspect.Signature:
-        if instance is not None:
-            raise AttributeError("__signature__")
-        return self.signature
-
-
-def shown_signature(kind: Any) -> inspect.Signature:
-    """Return a constructor's signature with the arguments that it hands on to Keras'
-    constructor.
-    """
-    constructors = [
-        vars(base)["__init__"]
-        for base in kind.__mro__
-        if "__init__" in vars(base)
-        and issubclass(base, keras.layers.Layer)
-        and base.__module__.partition(".")[0] != "keras"
-        and base is not ConvolutionOfAnyRank
-    ]
-    found: dict[str, inspect.Parameter] = {}
-    for constructor in (*constructors, kind.like.__init__):
-        parameters = list(inspect.signature(constructor).parameters.values())[1:]
-        handed_on = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
-        for parameter in parameters:
-            if parameter.name not in kind.fixed and (
-                parameter.kind is not parameter.VAR_KEYWORD or not handed_on
-            ):
-                found.setdefault(parameter.name, parameter)
-        if not handed_on:
-            break
-    shown = [p for p in found.values() if p.kind is not p.VAR_POSITIONAL]
-    return inspect.Signature(sorted(shown, key=lambda p: p.kind))
-
-
 def convolution(inputs, kernel, strides, padding, data_format, dilation_rate):
     """Return `keras.ops.conv` of the arguments, of which strides and dilation are tuples."""
     if not (kernel.shape[-2] == 1 and len(strides) > 1 and strides[-2] == 1 < strides[-1]):

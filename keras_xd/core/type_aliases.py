@@ -47,17 +47,27 @@ class LayerOptions(BaseOptions, total=False):
     activity_regularizer: Regularizer
 
 
-class WeightOptions(LayerOptions, total=False):
-    """Keyword arguments of a layer with a kernel, a bias and an activation."""
+class LinearOptions(LayerOptions, total=False):
+    """Keyword arguments of a layer with an activation and a bias, but for whether it has one."""
 
     activation: Activation
-    use_bias: bool
-    kernel_initializer: Initializer
     bias_initializer: Initializer
-    kernel_regularizer: Regularizer
     bias_regularizer: Regularizer
-    kernel_constraint: Constraint
     bias_constraint: Constraint
+
+
+class BiasOptions(LinearOptions, total=False):
+    """Keyword arguments of a layer with an activation and a bias."""
+
+    use_bias: bool
+
+
+class WeightOptions(BiasOptions, total=False):
+    """The same of a layer with a kernel."""
+
+    kernel_initializer: Initializer
+    kernel_regularizer: Regularizer
+    kernel_constraint: Constraint
 
 
 class KernelOptions(WeightOptions, total=False):

@@ -101,6 +101,18 @@ def nonnegative_number(value, name):
     return float(value)
 
 
+def number_within(value, ends, low, high, name):
+    """Return `value` as a `float`, or raise `ValueError` if it is no number of an interval.
+
+    `ends` are brackets, such as "(]" for numbers above `low` and at most `high`.
+    """
+    fits = is_number(value) and low <= value <= high
+    if not fits or (ends[0] == "(" and value == low) or (ends[1] == ")" and value == high):
+        interval = f"{ends[0]}{low:g}, {high:g}{ends[1]}"
+        raise ValueError(f"`{name}` must be a number in {interval}. Received: {name}={value!r}")
+    return float(value)
+
+
 def nonnegative_integer(value, name):
     """Return `value` as an `int`, or raise `ValueError` if it is not an integer ≥ 0."""
     if not is_integer(value) or value < 0:
@@ -135,6 +147,14 @@ def collection(value, name):
     return tuple(value)
 
 
+def different(values, name):
+    """Return values as a tuple, or raise `ValueError` unless there are some, all different."""
+    values = collection(values, name)
+    if not values or any(value in values[:n] for n, value in enumerate(values)):
+        raise ValueError(f"`{name}` must be different ones. Received: {name}={values!r}")
+    return values
+
+
 def one_of(value, allowed, name):
     """Return `value`, or raise `ValueError` if it is not one of the `allowed` values."""
     if value not in allowed:
@@ -154,24 +174,14 @@ def letters(value, allowed, name):
     return value
 
 
-def channel_groups(groups, filters=None, channels=None):
+def channel_groups(groups, filters=None, channels=None, argument="groups"):
     """Raise `ValueError` unless `groups` divides the numbers of channels that are given."""
     for count, name in ((filters, "filters"), (channels, "channels")):
         if count is not None and count % groups:
             whole = "`filters`" if name == "filters" else "the number of input channels"
             raise ValueError(
-                f"`groups` must divide {whole}. Received: groups={groups}, {name}={count}"
+                f"`{argument}` must divide {whole}. Received: {argument}={groups}, {name}={count}"
             )
-
-
-def known_dimensions(shape, axes, layer_name):
-    """Raise `UnknownSizeError` if one of the `axes` of `shape` is unknown (`None`)."""
-    if any(shape[axis] is None for axis in axes):
-        raise UnknownSizeError(
-            f"Layer '{layer_name}' needs every spatial size to be known when it is built, because "
-            "its matrices have that size. Give the model's Input a complete shape. "
-            f"Received: input_shape={tuple(shape)}"
-        )
 
 
 def matcher(selection, name):

@@ -21,8 +21,8 @@ from keras_xd.finalizing.streams import split_streams, trim_streams
 from keras_xd.graph.cloning import view
 from keras_xd.graph.exporting import export
 from keras_xd.graph.replacing import LayerReplacer, SubclassedModelWrapper
+from keras_xd.layers.xd.finalized import STORAGES
 from keras_xd.layers.xd.finalized_sizes import is_low_rank
-from keras_xd.layers.xd.static_operation import STORAGES
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.training.budget import log_excess
 from keras_xd.training.search_model import SearchModel

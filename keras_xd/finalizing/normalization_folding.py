@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_xd.graph import cloning
 from keras_xd.layers import StaticKernelXD, StaticLowRankXD, StaticXD
-from keras_xd.layers.xd.static_operation import LARGEST_HALF, StaticOperation
+from keras_xd.layers.xd.finalized import LARGEST_HALF, StaticOperation
 
 OF_KERAS = (keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D, keras.layers.Dense)
 

@@ -9,10 +9,10 @@ from keras import activations, ops
 from keras_xd import layers
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import SearchableLayer, check_finite, flatten_layers
+from keras_xd.core.shapes import split_shape
 from keras_xd.core.validation import is_integer
 from keras_xd.finalizing.finalizer import FinalizedModel
 from keras_xd.graph import cloning
-from keras_xd.layers.fourier import resampling
 from keras_xd.layers.xd.base import XDLayer
 from keras_xd.layers.xd.finalized import StaticXD
 from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
@@ -151,7 +151,7 @@ def _at_size(layer, shapes, rebuilt):
             f"Received: layer '{layer.name}' of class {type(layer).__name__}"
         )
     before, after = (
-        resampling.spatial_sizes(shape, len(shape) - 2, layer.data_format, layer.name)
+        split_shape(shape, len(shape) - 2, layer.data_format, layer.name)[1]
         for shape in (layer.get_build_config()["input_shape"], shapes[0])
     )
     _check_channels(layer, shapes[0])

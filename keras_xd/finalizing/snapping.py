@@ -13,7 +13,7 @@ from keras_xd.layers.xd.base import XDLayer
 from keras_xd.layers.xd.conv import TransposedXDLayer
 from keras_xd.layers.xd.depthwise import DepthwiseXDLayer
 from keras_xd.layers.xd.distances import LARGEST_SIZE
-from keras_xd.layers.xd.finalized_kernel import BY_ENTRY
+from keras_xd.layers.xd.finalized import BY_ENTRY
 from keras_xd.layers.xd.separable import SeparableXDLayer
 from keras_xd.rewriting.twins import AVERAGE_POOLING
 

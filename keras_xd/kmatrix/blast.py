@@ -49,8 +49,7 @@ def nearest_blast(matrix: ArrayLike, blocks: int, rank: int, steps: int = 20) ->
     matrix, _ = structured.checked(matrix)
     validation.positive_integer(blocks, "blocks")
     structured.check_divides(blocks, matrix.shape)
-    if steps < 0:
-        raise ValueError(f"`steps` must be at least 0. Received: steps={steps}")
+    validation.nonnegative_integer(steps, "steps")
     start = block_tensor_train.nearest_low_rank(matrix, rank)
     (rows, columns), (left, right) = matrix.shape, start.factors
     grid = matrix.reshape(blocks, rows // blocks, blocks, columns // blocks).swapaxes(1, 2)

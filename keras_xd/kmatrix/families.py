@@ -85,8 +85,7 @@ def nearest(
 def sizes_within(shape: tuple[int, int], family: str, density: float) -> Config:
     """Return the largest sizes of a family that keep to a share, the arguments of `nearest_…`."""
     validation.one_of(family, FAMILIES, "family")
-    if not 0 < validation.real_number(density, "density") <= 1:
-        raise ValueError(f"`density` must be above 0 and at most 1. Received: density={density}")
+    validation.number_within(density, "(]", 0, 1, "density")
     rows, columns = shape
     validation.matrix_numbers(rows + columns, f"a {family} matrix of shape {shape}")
     budget = int(density * rows * columns)

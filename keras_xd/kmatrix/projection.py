@@ -26,8 +26,7 @@ def project(
     """Return the butterflies of a K-matrix near to a square matrix, and its relative error."""
     matrix, radices = _checked(matrix, radix)
     depth = validation.positive_integer(depth, "depth")
-    if steps < 0:
-        raise ValueError(f"`steps` must be an integer of at least 0. Received: steps={steps!r}")
+    validation.nonnegative_integer(steps, "steps")
     rng = np.random.default_rng(seed)
     identity = [stage.real for stage in constructions.identity(radices)]
     real = not np.iscomplexobj(matrix)

@@ -10,8 +10,7 @@ from keras_xd.layers.ccnn.batch_statistics import (
     use_statistics,
 )
 from keras_xd.layers.ccnn.block import CCNNBlock
-from keras_xd.layers.ccnn.ck_conv import CKConv
-from keras_xd.layers.ccnn.ck_conv_by_rank import CKConv1D, CKConv2D, FlexConv1D, FlexConv2D
+from keras_xd.layers.ccnn.ck_conv import CKConv, CKConv1D, CKConv2D, FlexConv1D, FlexConv2D
 from keras_xd.layers.ccnn.encoder import CCNNEncoder, StaticCCNNEncoder
 from keras_xd.layers.ccnn.finalized_block import StaticCCNNBlock
 from keras_xd.layers.ccnn.finalized_ck_conv import StaticCKConv
@@ -85,8 +84,7 @@ from keras_xd.layers.xd.conv import (
     XDConvTranspose,
 )
 from keras_xd.layers.xd.depthwise import XDDepthwiseConv, XDDepthwiseConv1D, XDDepthwiseConv2D
-from keras_xd.layers.xd.finalized import StaticXD
-from keras_xd.layers.xd.finalized_kernel import StaticKernelXD
+from keras_xd.layers.xd.finalized import StaticKernelXD, StaticXD
 from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
 from keras_xd.layers.xd.resampled import Resampled, SearchableResampled
 from keras_xd.layers.xd.separable import XDSeparableConv, XDSeparableConv1D, XDSeparableConv2D

@@ -12,7 +12,7 @@ from keras_xd.core.tables import aligned, pair
 from keras_xd.graph.cost import multiply_adds
 from keras_xd.graph.replacing import every_call
 from keras_xd.graph.size_counts import LayerChange, tensor_bytes, weight_bytes
-from keras_xd.layers.xd.finalized_kernel import StaticKernelXD
+from keras_xd.layers.xd.finalized import StaticKernelXD
 from keras_xd.rewriting import spaces
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.rewriting.twins import POOLING

@@ -70,3 +70,19 @@ def test_the_signature_of_a_layer_is_that_of_its_call(layer):
     """By which `tf.function(layer)` takes its arguments; that of a class is its constructor's."""
     assert inspect.signature(layer) == inspect.signature(layer.__call__)
     assert list(inspect.signature(type(layer)).parameters)[0] in {"filters", "units"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "taken", "refused"),
+    [
+        (layers.KDense, {"units", "warm_start", "bias_constraint", "activity_regularizer"}, set()),
+        (layers.FlexConv1D, {"alias_penalty", "temperature", "convolution", "use_bias"}, {"rank"}),
+        (layers.StaticKernelXD, {"axes", "kernel_size", "storage", "activation"}, {"pieces"}),
+        (layers.MixedEinsumDense, {"equation", "densities", "bias_axes"}, {"density", "use_bias"}),
+        (layers.XDCausalConv1D, {"dilation_rate", "depth", "bias_initializer"}, {"padding"}),
+    ],
+)
+def test_a_class_shows_the_arguments_that_it_hands_on(kind, taken, refused):
+    shown = inspect.signature(kind).parameters
+    assert taken <= set(shown) and not refused & set(shown)
+    assert list(shown)[-1] == "kwargs"  # name, dtype and the rest of Keras' layers

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd.core import validation
+from keras_xd.core import shapes, validation
 
 
 def pair(value, name):
@@ -16,6 +16,14 @@ def pair(value, name):
 
 def letters(value, name):
     return validation.letters(value, "KRW", name)
+
+
+def share(value, name):
+    return validation.number_within(value, "(]", 0, 1, name)
+
+
+def probability(value, name):
+    return validation.number_within(value, "[)", 0, 1, name)
 
 
 def one_of(value, name):
@@ -33,6 +41,10 @@ def one_of(value, name):
         (validation.boolean, 1, True),
         (validation.real_number, np.float32(0.5), 0.5),
         (validation.positive_number, np.float32(0.5), 0.5),
+        (share, np.float32(0.5), 0.5),
+        (share, 1, 1.0),
+        (probability, 0, 0.0),
+        (validation.different, ["a", [1], 1], ("a", [1], 1)),
         (validation.seed, None, None),
         (validation.seed, np.int64(3), 3),
         (lambda value, _: validation.depth(value, 3), 3, (3, 3, 3)),
@@ -57,6 +69,9 @@ def test_what_is_taken(check, value, expected):
         (validation.boolean, "True or False", (2, 0.0, "yes", None)),
         (validation.real_number, "a number", ("0.5", None, True, 1j)),
         (validation.positive_number, "above 0 and finite", (0, -1.0, np.inf, np.nan)),
+        (share, "a number in (0, 1]", (0, 1.1, -1, np.nan, "0.5", True)),
+        (probability, "a number in [0, 1)", (1, -0.1, np.inf, None)),
+        (validation.different, "different ones", ((), (1, 2, 1))),
         (validation.seed, "an integer of at least 0 or None", ("a", -1, 0.5, True)),
         (lambda value, name: validation.depth(value, 3, name), "at most 64", (65, 10**4)),
         (lambda value, name: validation.depth(value, None, name), "at most 64", (65,)),
@@ -71,10 +86,13 @@ def test_what_is_refused(check, rule, values):
             check(value, "argument")
 
 
-def test_known_dimensions():
-    validation.known_dimensions((None, 4, 5, 3), (1, 2), "layer")
-    with pytest.raises(ValueError, match=r"'layer'.*input_shape=\(None, 4, None, 3\)"):
-        validation.known_dimensions((None, 4, None, 3), (1, 2), "layer")
+def test_shapes_are_split_and_must_be_known():
+    assert shapes.split_shape((None, 4, 5, 3), 2, "channels_last", "layer") == (3, (4, 5))
+    assert shapes.split_shape([None, 3, 4, 5], 2, "channels_first", "layer") == (3, (4, 5))
+    for shape, rule in (((None, 4, None, 3), "to be known"), ((None, 4, 3), "inputs of 4 axes")):
+        message = rf"'layer' needs .*{rule}.*input_shape={re.escape(str(shape))}"
+        with pytest.raises(ValueError, match=message):
+            shapes.split_shape(shape, 2, "channels_last", "layer")
 
 
 @pytest.mark.parametrize(

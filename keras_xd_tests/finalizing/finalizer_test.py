@@ -19,7 +19,7 @@ from keras_xd.layers import (
     StaticXD,
     XDConv2D,
 )
-from keras_xd.layers.xd.static_operation import StaticOperation
+from keras_xd.layers.xd.finalized import StaticOperation
 from keras_xd.rewriting.rewriter import rewrite
 from keras_xd_tests import sample_models
 

@@ -145,7 +145,7 @@ def test_targets_out_of_reach_are_refused():
     "changes, message",
     [
         ({"blocks": 0}, "blocks=0"),
-        ({"blocks": 1}, "at least 2 blocks. Received: blocks=1"),
+        ({"blocks": 1}, "`blocks` must be an integer.*Received: blocks=1"),
         ({"channels": 1.5}, "channels=1.5"),
         ({"classes": 0}, "classes=0"),
         ({"input_shape": (None, 3)}, "input_shape=\\(None, 3\\)"),

@@ -173,7 +173,7 @@ def test_a_step_towards_a_target_lowers_the_multiply_adds(rng):
         ({"masks": "widths"}, r"`masks` must be one or several of.*masks='widths'"),
         ({"masks": ()}, "`masks` must be one or several of"),
         ({"temperature": 2.0}, "`temperature` must be so high"),
-        ({"initial_value": 0.95}, "`initial_value` must be a number from the threshold"),
+        ({"initial_value": 0.95}, r"`initial_value` must be a number in \[0.1, 0.85\]"),
         ({"depth_groups": "all"}, "`depth_groups` must be one of 'stage', 'model'"),
         ({"depth": 3}, r"`to='masked'` takes the options \['masks'.*Received: \{'depth': 3\}"),
         ({"padding": "circular"}, "takes the options.*'padding': 'circular'"),

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.core import shared_objects, validation
+from keras_xd.core import shapes, shared_objects, validation
 from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import (
@@ -164,16 +164,9 @@ class CCNNBlock(ConfiguredLayer, SearchableLayer):
         self._rendered = None
 
     def build(self, input_shape: Shape) -> None:
-        rank = len(input_shape) - 2
-        if rank not in (1, 2) or any(n is None for n in input_shape[1:]):
-            raise ValueError(
-                f"Layer '{self.name}' needs inputs (batch, *spatial, channels) of one or two "
-                "spatial axes, all but the batch of known size. Give the model's Input a complete "
-                f"shape. Received: input_shape={tuple(input_shape)}"
-            )
-        channels, sizes = input_shape[-1], tuple(input_shape[1:-1])
-        axes = {axis: n for axis, n in enumerate(input_shape) if axis}
-        self.input_spec = keras.layers.InputSpec(ndim=rank + 2, axes=axes)
+        rank = validation.one_of(len(input_shape) - 2, (1, 2), "number of spatial axes")
+        channels, sizes = shapes.split_shape(input_shape, rank, "channels_last", self.name)
+        self.input_spec = shapes.input_spec(sizes, channels, "channels_last")
         self.normalization.build(input_shape)
         self.convolution = CKConv(
             rank,

@@ -7,16 +7,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.core import shared_objects, validation
-from keras_xd.core.configured import ConfiguredLayer
+from keras_xd.core import shapes, shared_objects, validation
+from keras_xd.core.configured import bias_of
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import (
-    Activation,
     Config,
     Description,
-    Initializer,
     InitialSize,
-    LayerOptions,
     Regularizer,
     Shape,
     Sizes,
@@ -24,7 +21,7 @@ from keras_xd.core.type_aliases import (
 )
 from keras_xd.layers.ccnn import margins
 from keras_xd.layers.ccnn.continuous_kernel import SCALINGS, ContinuousKernel
-from keras_xd.layers.ccnn.finalized_ck_conv import CONVOLUTIONS, LongConvolution, StaticCKConv
+from keras_xd.layers.ccnn.finalized_ck_conv import LongConvolution, LongOptions, StaticCKConv
 from keras_xd.layers.ccnn.kernel_network import KernelNetwork
 from keras_xd.layers.fourier import fft_convolution
 from keras_xd.layers.masked import masks
@@ -34,8 +31,21 @@ PADDINGS = ("same", "causal", "circular")
 RENDERINGS = ("static", "dynamic")
 
 
+class CKConvOptions(LongOptions, total=False):
+    """Keyword arguments of a `CKConv` after the size of its kernel."""
+
+    padding: str
+    learn_kernel_size: bool
+    initial_kernel_size: InitialSize
+    temperature: float
+    rendering: str
+    architecture_regularizer: Regularizer
+    seed: int | None
+    kernel_scaling: str
+
+
 @keras.saving.register_keras_serializable(package="keras_xd")
-class CKConv(ConfiguredLayer, ContinuousKernel, LongConvolution, SearchableLayer):
+class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
     """Depthwise convolution with a continuous kernel, a Gaussian mask, and learned downsampling.
 
     The kernel of `K` taps on each axis is a function of coordinates from -1 to 1, made by a small
@@ -85,7 +95,8 @@ class CKConv(ConfiguredLayer, ContinuousKernel, LongConvolution, SearchableLayer
             outputs begin with the variance of the inputs, whatever the mask and the network (see
             `keras_xd.layers.ccnn.continuous_kernel`); `"taps"`, the form of files of version 0.1:
             `w = m · (A · network + a)`, and `A` begins for the number of taps.
-        data_format, activation, use_bias, bias_initializer: as in a Keras convolution.
+        data_format, activation, use_bias, bias_initializer, bias_regularizer, bias_constraint: as
+            in a Keras convolution.
         architecture_regularizer: regularizer of the variables of the masks.
         seed: an integer makes the first weights reproducible, of the layer's own network too.
 
@@ -122,19 +133,13 @@ class CKConv(ConfiguredLayer, ContinuousKernel, LongConvolution, SearchableLayer
         padding: str = "same",
         learn_kernel_size: bool = True,
         initial_kernel_size: InitialSize = None,
-        learn_resolution: bool = False,
+        *,
         temperature: float = 25.0,
-        convolution: str = "auto",
         rendering: str = "static",
-        data_format: str | None = None,
-        activation: Activation = None,
-        use_bias: bool = True,
-        bias_initializer: Initializer = "zeros",
         architecture_regularizer: Regularizer = None,
         seed: int | None = None,
-        *,
         kernel_scaling: str = "mask",
-        **kwargs: Unpack[LayerOptions],
+        **kwargs: Unpack[LongOptions],
     ):
         super().__init__(**kwargs)
         self.rank = validation.one_of(rank, (1, 2), "rank")
@@ -151,16 +156,13 @@ class CKConv(ConfiguredLayer, ContinuousKernel, LongConvolution, SearchableLayer
             )
         self.learn_kernel_size = validation.boolean(learn_kernel_size, "learn_kernel_size")
         self.initial_kernel_size = initial_kernel_size
-        self.learn_resolution = validation.boolean(learn_resolution, "learn_resolution")
         self.temperature = validation.real_number(temperature, "temperature")
-        self.convolution = validation.one_of(convolution, CONVOLUTIONS, "convolution")
-        if learn_resolution and convolution == "direct":
+        if self.learn_resolution and self.convolution == "direct":
             raise ValueError(
                 "A resolution is learned on the spectrum: `convolution` must be 'fourier' or "
                 "'auto'. Received: learn_resolution=True, convolution='direct'"
             )
         self.rendering = validation.one_of(rendering, RENDERINGS, "rendering")
-        self._set_common(data_format, activation, use_bias, bias_initializer)
         self.architecture_regularizer = keras.regularizers.get(architecture_regularizer)
         self.seed = validation.seed(seed)
         shared = {
@@ -176,14 +178,14 @@ class CKConv(ConfiguredLayer, ContinuousKernel, LongConvolution, SearchableLayer
                 name="kernel_mask",
                 **shared,
             )
-        if learn_resolution:
+        if self.learn_resolution:
             self.resolution_mask = DifferentiableMask(
                 temperature=temperature, initial_size="full", name="resolution_mask", **shared
             )
 
     def build(self, input_shape: Shape) -> None:
         channels, self._sizes = self._split_shape(input_shape)
-        self._fix_input(channels, self._sizes)
+        self.input_spec = shapes.input_spec(self._sizes, channels, self.data_format)
         self._taps = self.kernel_size or self._sizes
         self._lengths = fft_convolution.transform_lengths(
             self._sizes, self._taps, self.circular, self.learn_resolution
@@ -204,7 +206,7 @@ class CKConv(ConfiguredLayer, ContinuousKernel, LongConvolution, SearchableLayer
                 f"{network.input_spec.axes[-1]}"
             )
         self.add_head(channels, math.prod(points))
-        self._add_bias(channels)
+        self.bias = bias_of(self, (channels,))
         self._supports = [(0, k) for k in self._taps]
         self._bins = None
 
@@ -269,10 +271,10 @@ class CKConv(ConfiguredLayer, ContinuousKernel, LongConvolution, SearchableLayer
         )
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        _, sizes = self._split_shape(input_shape)
+        channels, sizes = self._split_shape(input_shape)
         if self.learn_resolution and self.rendering == "dynamic":
             sizes = [None] * self.rank
-        return self._joined_shape(input_shape, sizes)
+        return shapes.joined_shape(input_shape[0], sizes, channels, self.data_format)
 
     def update_rendering(self, margin: float = 0.0) -> bool:
         """Set the taps and frequencies that dynamic rendering computes to those under the masks.
@@ -364,3 +366,170 @@ class CKConv(ConfiguredLayer, ContinuousKernel, LongConvolution, SearchableLayer
 
     def _masks(self):
         return [mask for mask in (self.kernel_mask, self.resolution_mask) if mask is not None]
+
+
+class _RankedCKConv(CKConv):
+    """A `CKConv` whose rank is that of the class."""
+
+    fixed = ("rank",)
+
+    def __init__(
+        self,
+        network: KernelNetwork | None = None,
+        kernel_size: Sizes | None = None,
+        **kwargs: Unpack[CKConvOptions],
+    ):
+        super().__init__(self.fixed_rank, network, kernel_size, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class CKConv1D(_RankedCKConv):
+    """Continuous kernel convolution of sequences, of learned size: see `CKConv`.
+
+    Args:
+        network: a `KernelNetwork`, which other layers may share, or `None` for one of its own.
+        kernel_size: as in `CKConv`.
+        **kwargs: all other arguments of `CKConv`.
+
+    Input shape:
+        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
+
+    Output shape:
+        That of the input; an unknown number of steps with dynamic rendering of learned resolutions.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layers.CKConv1D(padding="causal")(np.ones((2, 100, 3))).shape
+    TensorShape([2, 100, 3])
+    """
+
+    fixed_rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class CKConv2D(_RankedCKConv):
+    """Continuous kernel convolution of images, of learned size: see `CKConv`.
+
+    Args:
+        network: a `KernelNetwork`, which other layers may share, or `None` for one of its own.
+        kernel_size: as in `CKConv`.
+        **kwargs: all other arguments of `CKConv`.
+
+    Input shape:
+        `(batch, height, width, channels)`, or `(batch, channels, height, width)`.
+
+    Output shape:
+        That of the input; unknown spatial sizes with dynamic rendering of learned resolutions.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layers.CKConv2D(kernel_size=(9, 7))(np.ones((2, 16, 12, 3))).shape
+    TensorShape([2, 16, 12, 3])
+    """
+
+    fixed_rank = 2
+
+
+class _FlexConv(_RankedCKConv):
+    """A `CKConv` of Gabor filters, whose frequencies are kept below those that alias."""
+
+    def __init__(
+        self,
+        network: KernelNetwork | None = None,
+        kernel_size: Sizes | None = None,
+        alias_penalty: float = 0.001,
+        **kwargs: Unpack[CKConvOptions],
+    ):
+        super().__init__(network, kernel_size, **kwargs)
+        if self.kernel_network.kind != "magnet":
+            raise ValueError(
+                "A FlexConv needs a `KernelNetwork` of kind='magnet'. "
+                f"Received: kind={self.kernel_network.kind!r}"
+            )
+        self.alias_penalty = validation.nonnegative_number(alias_penalty, "alias_penalty")
+
+    def own_network(self, seed: int | None) -> KernelNetwork:
+        """Return a network of Gabor filters."""
+        # The filters begin around the kernel that the search begins with.
+        spread = masks.gaussian_edge(masks.INITIAL_WIDTH)
+        return KernelNetwork("magnet", units=32, spread=spread, seed=seed)
+
+    def call(self, inputs: Tensor) -> Tensor:
+        outputs = super().call(inputs)
+        if self.alias_penalty:
+            penalty = self.kernel_network.alias_penalty(self.largest_size)
+            self.add_loss(self.alias_penalty * penalty)
+        return outputs
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class FlexConv1D(_FlexConv):
+    """Convolution of sequences with a kernel of Gabor filters and of learned size.
+
+    It is a `CKConv1D` whose network is a multiplicative anisotropic Gabor network, `"magnet"`, with
+    a penalty on filters of frequencies that its grid cannot hold. So a kernel means the same on a
+    finer grid.
+
+    Args:
+        network: a `KernelNetwork` of `"magnet"`, which other layers may share, or `None` for one of
+            its own, of 32 units.
+        kernel_size: as in `CKConv`.
+        alias_penalty: factor of `KernelNetwork.alias_penalty`, which is added to the loss.
+        **kwargs: all other arguments of `CKConv`.
+
+    Input shape:
+        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
+
+    Output shape:
+        That of the input; an unknown number of steps with dynamic rendering of learned resolutions.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.FlexConv1D(kernel_size=33)
+    >>> layer(np.ones((2, 100, 3))).shape, len(layer.losses)
+    (TensorShape([2, 100, 3]), 1)
+
+    Reference:
+        Romero et al., "FlexConv: Continuous Kernel Convolutions with Differentiable Kernel Sizes",
+        2022.
+    """
+
+    fixed_rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class FlexConv2D(_FlexConv):
+    """Convolution of images with a kernel of Gabor filters and of learned size: see `FlexConv1D`.
+
+    Args:
+        network: a `KernelNetwork` of `"magnet"`, which other layers may share, or `None` for one of
+            its own, of 32 units.
+        kernel_size: as in `CKConv`.
+        alias_penalty: factor of `KernelNetwork.alias_penalty`, which is added to the loss.
+        **kwargs: all other arguments of `CKConv`.
+
+    Input shape:
+        `(batch, height, width, channels)`, or `(batch, channels, height, width)`.
+
+    Output shape:
+        That of the input; unknown spatial sizes with dynamic rendering of learned resolutions.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layers.FlexConv2D(kernel_size=7)(np.ones((2, 16, 12, 3))).shape
+    TensorShape([2, 16, 12, 3])
+
+    Reference:
+        Romero et al., "FlexConv: Continuous Kernel Convolutions with Differentiable Kernel Sizes",
+        2022.
+    """
+
+    fixed_rank = 2

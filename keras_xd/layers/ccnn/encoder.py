@@ -6,8 +6,8 @@ from typing import Self, Unpack
 import keras
 from keras import ops
 
-from keras_xd.core import validation
-from keras_xd.core.configured import ConfiguredLayer
+from keras_xd.core import shapes, validation
+from keras_xd.core.configured import ConfiguredLayer, built_like
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import Description, LayerOptions, Shape, Tensor
 from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNormalization
@@ -84,7 +84,7 @@ class CCNNEncoder(ConfiguredLayer, SearchableLayer):
         )
 
     def build(self, input_shape: Shape) -> None:
-        _check_known(input_shape, self.name)
+        shapes.split_shape(input_shape, len(input_shape) - 2, "channels_last", self.name)
         outputs = self.compute_output_shape(input_shape)
         self.linear.build(input_shape)
         self.normalization.build(outputs)
@@ -179,15 +179,7 @@ class StaticCCNNEncoder(ConfiguredLayer):
         """Make the static encoder of a built `CCNNEncoder`."""
         (values,) = layer.mask.values
         width = masks.support(values)[1]
-        static = cls(
-            layer.units,
-            width,
-            layer.normalization.statistics,
-            name=layer.name,
-            dtype=layer.dtype_policy,
-            trainable=layer.trainable,
-        )
-        static.build(layer.get_build_config()["input_shape"])
+        static = built_like(layer, cls, layer.units, width, layer.normalization.statistics)
         inside = zip(
             [*static.linear.weights, *static.normalization.weights],
             [*layer.linear.weights, *layer.normalization.weights],
@@ -200,7 +192,7 @@ class StaticCCNNEncoder(ConfiguredLayer):
         return static
 
     def build(self, input_shape: Shape) -> None:
-        _check_known(input_shape, self.name)
+        shapes.split_shape(input_shape, len(input_shape) - 2, "channels_last", self.name)
         self.linear.build(input_shape)
         self.normalization.build((*input_shape[:-1], self.width))
 
@@ -232,13 +224,3 @@ class StaticCCNNEncoder(ConfiguredLayer):
     def activations(self, input_shape: Shape) -> int:
         """Return how many entries the linear layer gives out for a sample."""
         return math.prod(input_shape[1:-1]) * self.width
-
-
-def _check_known(shape, name):
-    """Raise `ValueError` unless all sizes but the batch's are known."""
-    if len(shape) < 2 or any(n is None for n in shape[1:]):
-        raise ValueError(
-            f"Layer '{name}' needs inputs (batch, *spatial, channels), all but the batch of known "
-            "size. Give the model's Input a complete shape. Received: "
-            f"input_shape={tuple(shape)}"
-        )

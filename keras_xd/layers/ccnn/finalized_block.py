@@ -8,7 +8,7 @@ import keras
 from keras import activations, initializers, ops
 
 from keras_xd.core import shared_objects, validation
-from keras_xd.core.configured import ConfiguredLayer
+from keras_xd.core.configured import ConfiguredLayer, built_like
 from keras_xd.core.quantization import QuantizedWeights, without_quantization
 from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNormalization
@@ -94,17 +94,15 @@ class StaticCCNNBlock(ConfiguredLayer, QuantizedWeights):
                 masks there are folded into the linear layers.
         """
         convolution = layer.convolution.finalize()
-        static = cls(
+        static = built_like(
+            layer,
+            cls,
             counts,
             StaticCKConv.from_config(convolution.get_config()),
             dropout=layer.dropout,
             statistics=layer.normalization.statistics,
             per_channel=layer.per_channel,
-            name=layer.name,
-            dtype=layer.dtype_policy,
-            trainable=layer.trainable,
         )
-        static.build(layer.get_build_config()["input_shape"])
         first, middle, last = counts
         for weight, whole in zip(static.convolution.weights, convolution.weights, strict=True):
             per_channel = weight is static.convolution.kernel or weight is static.convolution.bias

@@ -4,61 +4,52 @@ from collections.abc import Sequence
 from typing import Self, Unpack
 
 import keras
-from keras import activations, initializers, ops
+from keras import ops
 
-from keras_xd.core import transforms, validation
-from keras_xd.core.configured import ConfiguredLayer, checked_data_format
+from keras_xd.core import shapes, transforms, validation
+from keras_xd.core.configured import BiasedLayer, bias_of, built_like, checked_data_format
 from keras_xd.core.quantization import QuantizedWeights
-from keras_xd.core.type_aliases import Activation, Initializer, LayerOptions, Shape, Tensor
+from keras_xd.core.type_aliases import BiasOptions, Shape, Tensor
 from keras_xd.layers.fourier import fft_convolution
 
 CONVOLUTIONS = ("auto", "direct", "fourier")
+# Arguments of a `CKConv` that its finalized form has too.
+SHARED = (
+    *("circular", "learn_resolution", "convolution", "data_format", "activation", "use_bias"),
+    *("bias_initializer", "bias_regularizer", "bias_constraint"),
+)
 
 
-class LongConvolution(keras.layers.Layer):
+class LongOptions(BiasOptions, total=False):
+    """Keyword arguments of a `LongConvolution`."""
+
+    learn_resolution: bool
+    convolution: str
+    data_format: str | None
+
+
+class LongConvolution(BiasedLayer):
     """Base class of the layers that convolve each channel with a long kernel of its own.
 
-    A subclass has the attributes `rank`, `circular`, `learn_resolution` and `convolution`.
+    A subclass has the attributes `rank` and `circular`.
     """
 
-    def _set_common(self, data_format, activation, use_bias, bias_initializer):
-        """Keep the arguments of a Keras convolution."""
+    def __init__(
+        self,
+        *,
+        learn_resolution: bool = False,
+        convolution: str = "auto",
+        data_format: str | None = None,
+        **kwargs: Unpack[BiasOptions],
+    ):
+        super().__init__(**kwargs)
+        self.learn_resolution = validation.boolean(learn_resolution, "learn_resolution")
+        self.convolution = validation.one_of(convolution, CONVOLUTIONS, "convolution")
         self.data_format = checked_data_format(data_format)
-        self.activation = activations.get(activation)
-        self.use_bias = validation.boolean(use_bias, "use_bias")
-        self.bias_initializer = initializers.get(bias_initializer)
 
     def _split_shape(self, shape):
         """Return the number of channels and the spatial sizes."""
-        if len(shape) != self.rank + 2 or any(n is None for n in shape[1:]):
-            raise ValueError(
-                f"Layer '{self.name}' needs inputs of {self.rank + 2} axes (batch, {self.rank} "
-                "spatial, channels), all but the batch of known size. Give the model's Input a "
-                f"complete shape. Received: input_shape={tuple(shape)}"
-            )
-        if self.data_format == "channels_last":
-            return shape[-1], tuple(shape[1:-1])
-        return shape[1], tuple(shape[2:])
-
-    def _joined_shape(self, shape, sizes):
-        """Return a shape with other spatial sizes."""
-        if self.data_format == "channels_last":
-            return (shape[0], *sizes, shape[-1])
-        return (shape[0], shape[1], *sizes)
-
-    def _fix_input(self, channels, sizes):
-        """Accept only inputs of these sizes from now on."""
-        shape = self._joined_shape((None, channels, *sizes, channels), sizes)
-        self.input_spec = keras.layers.InputSpec(
-            ndim=self.rank + 2, axes={axis: n for axis, n in enumerate(shape) if axis}
-        )
-
-    def _add_bias(self, channels):
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(
-                name="bias", shape=(channels,), initializer=self.bias_initializer
-            )
+        return shapes.split_shape(shape, self.rank, self.data_format, self.name)
 
     def _takes_transforms(self, by_taps, by_transform):
         """Return whether to convolve by FFT, by the multiply–adds of both ways."""
@@ -112,7 +103,7 @@ class LongConvolution(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StaticCKConv(ConfiguredLayer, QuantizedWeights, LongConvolution):
+class StaticCKConv(QuantizedWeights, LongConvolution):
     """Depthwise convolution with a long kernel that is stored, tap by tap.
 
     A `CKConv` becomes one by `finalize()`. The outputs are those of the `CKConv`.
@@ -125,7 +116,8 @@ class StaticCKConv(ConfiguredLayer, QuantizedWeights, LongConvolution):
         bins: of each axis how many of the frequencies 0, 1, … are kept, or `None` for all; with
             fewer the outputs are samples at a smaller size.
         convolution: `"direct"`, `"fourier"` or `"auto"`, as in `CKConv`.
-        data_format, activation, use_bias, bias_initializer: as in a Keras convolution.
+        data_format, activation, use_bias, bias_initializer, bias_regularizer, bias_constraint: as
+            in a Keras convolution.
 
     Input shape:
         `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
@@ -151,14 +143,9 @@ class StaticCKConv(ConfiguredLayer, QuantizedWeights, LongConvolution):
         kernel_size: tuple[int, ...],
         before: tuple[int, ...],
         circular: bool = False,
-        learn_resolution: bool = False,
+        *,
         bins: tuple[int, ...] | None = None,
-        convolution: str = "auto",
-        data_format: str | None = None,
-        activation: Activation = None,
-        use_bias: bool = True,
-        bias_initializer: Initializer = "zeros",
-        **kwargs: Unpack[LayerOptions],
+        **kwargs: Unpack[LongOptions],
     ):
         super().__init__(**kwargs)
         for name, value in (("kernel_size", kernel_size), ("before", before)):
@@ -169,10 +156,7 @@ class StaticCKConv(ConfiguredLayer, QuantizedWeights, LongConvolution):
         self.kernel_size, self.before = tuple(kernel_size), tuple(before)
         self.rank = len(self.kernel_size)
         self.circular = validation.boolean(circular, "circular")
-        self.learn_resolution = validation.boolean(learn_resolution, "learn_resolution")
         self.bins = None if bins is None else tuple(bins)
-        self.convolution = validation.one_of(convolution, CONVOLUTIONS, "convolution")
-        self._set_common(data_format, activation, use_bias, bias_initializer)
 
     @classmethod
     def from_layer(
@@ -184,22 +168,9 @@ class StaticCKConv(ConfiguredLayer, QuantizedWeights, LongConvolution):
         bins: tuple[int, ...] | None,
     ) -> Self:
         """Make the static layer of a built `CKConv` from what its `call` computes from weights."""
-        static = cls(
-            tuple(kernel.shape[:-1]),
-            before,
-            circular=layer.circular,
-            learn_resolution=layer.learn_resolution,
-            bins=bins,
-            convolution=layer.convolution,
-            data_format=layer.data_format,
-            activation=layer.activation,
-            use_bias=layer.use_bias,
-            bias_initializer=layer.bias_initializer,
-            name=layer.name,
-            dtype=layer.dtype_policy,
-            trainable=layer.trainable,
-        )
-        static.build(layer.get_build_config()["input_shape"])
+        shared = {name: getattr(layer, name) for name in SHARED}
+        sizes = (tuple(kernel.shape[:-1]), before)
+        static = built_like(layer, cls, *sizes, bins=bins, **shared)
         static.kernel.assign(kernel)
         for weight, values in zip(static.masks, masks or (), strict=True):
             weight.assign(values)
@@ -209,11 +180,11 @@ class StaticCKConv(ConfiguredLayer, QuantizedWeights, LongConvolution):
 
     def build(self, input_shape: Shape) -> None:
         channels, sizes = self._split_shape(input_shape)
-        self._fix_input(channels, sizes)
+        self.input_spec = shapes.input_spec(sizes, channels, self.data_format)
         self.kernel = self.add_weight(
             name="kernel", shape=(*self.kernel_size, channels), autocast=False
         )
-        self._add_bias(channels)
+        self.bias = bias_of(self, (channels,))
         self.masks = ()
         if self.learn_resolution:
             lengths = fft_convolution.transform_lengths(
@@ -256,10 +227,10 @@ class StaticCKConv(ConfiguredLayer, QuantizedWeights, LongConvolution):
         return self.stored(self.kernel, "float64" if self.compute_dtype == "float64" else "float32")
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        _, sizes = self._split_shape(input_shape)
+        channels, sizes = self._split_shape(input_shape)
         if self.bins is not None:
             sizes = fft_convolution.output_sizes(sizes, self.bins, self.circular)
-        return self._joined_shape(input_shape, sizes)
+        return shapes.joined_shape(input_shape[0], sizes, channels, self.data_format)
 
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample, counted as `CKConv.complexity` does."""

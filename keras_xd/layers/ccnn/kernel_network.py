@@ -92,13 +92,9 @@ class KernelNetwork(ConfiguredLayer):
         self.kind = validation.one_of(kind, KINDS, "kind")
         self.units = validation.positive_integer(units, "units")
         self.hidden_layers = validation.positive_integer(hidden_layers, "hidden_layers")
-        for value, name in ((frequency, "frequency"), (spread, "spread")):
-            validation.real_number(value, name)
-            if isinstance(value, (str, bool)) or not value > 0:
-                raise ValueError(f"`{name}` must be a positive number. Received: {name}={value!r}")
-        self.frequency = frequency
+        self.frequency = validation.positive_number(frequency, "frequency")
         self.features = validation.positive_integer(features, "features")
-        self.spread = spread
+        self.spread = validation.positive_number(spread, "spread")
         self.seed = validation.seed(seed)
 
     def build(self, input_shape: Shape) -> None:

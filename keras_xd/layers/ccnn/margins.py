@@ -3,16 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from keras_xd.core import validation
-
 Supports = Sequence[tuple[int, int]]
-
-
-def checked(margin: float) -> float:
-    """Return `margin` if it is a number of 0 or more."""
-    if not 0 <= validation.real_number(margin, "margin") < math.inf:
-        raise ValueError(f"`margin` must be a number of 0 or more. Received: margin={margin!r}")
-    return margin
 
 
 def widened_supports(

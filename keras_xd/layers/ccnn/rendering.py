@@ -2,9 +2,9 @@
 
 import keras
 
+from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import flatten_layers
-from keras_xd.layers.ccnn import margins
 from keras_xd.layers.ccnn.batch_statistics import force_retrace
 from keras_xd.layers.ccnn.block import CCNNBlock
 from keras_xd.layers.ccnn.ck_conv import CKConv
@@ -42,7 +42,7 @@ def update_rendering(model: keras.layers.Layer, margin: float = 0.0) -> bool:
     >>> conv.kernel.shape  # of 64 taps
     TensorShape([4, 1])
     """
-    margins.checked(margin)
+    validation.nonnegative_number(margin, "margin")
     inside = flatten_layers(model)
     kinds = (CKConv, CCNNBlock)
     dynamic = [x for x in inside if isinstance(x, kinds) and x.rendering == "dynamic"]

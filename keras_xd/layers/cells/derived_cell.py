@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.configured import built_like
 from keras_xd.core.searchable import SearchableLayer, searchable_layers
 from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.graph import cloning
@@ -101,11 +102,7 @@ class DerivedCell(OperatorCell):
                 f"Received: genotype_cell={genotype_cell!r}"
             )
         self.genotype_cell = genotype_cell
-        if isinstance(drop_path, (str, bool)) or not 0 <= drop_path < 1:
-            raise ValueError(
-                f"`drop_path` must be a number from 0 to below 1. Received: {drop_path=}"
-            )
-        self.drop_path = drop_path
+        self.drop_path = validation.number_within(drop_path, "[)", 0, 1, "drop_path")
         self.seed = validation.seed(seed)
         self.drop_path_progress = None
         self.seed_generator = keras.random.SeedGenerator(seed) if drop_path else None
@@ -206,7 +203,9 @@ class DerivedCell(OperatorCell):
 
 def derived_from(cell: OperatorCell) -> keras.layers.Layer:
     """Return a built cell of what a built relaxed one has decided on, with its weights."""
-    plain = DerivedCell(
+    plain = built_like(
+        cell,
+        DerivedCell,
         cell.genotype,
         cell.filters,
         cell.reduction,
@@ -214,11 +213,7 @@ def derived_from(cell: OperatorCell) -> keras.layers.Layer:
         affine=False,
         partial_channels=cell.partial_channels,
         calibration_gate=cell.calibration_gate,
-        name=cell.name,
-        dtype=cell.dtype_policy,
-        trainable=cell.trainable,
     )
-    plain.build(cell.get_build_config()["input_shape"])
     pairs = list(zip(cell.preprocessing, plain.preprocessing, strict=True))
     pairs += [
         (cell.edge_operation(edge, operation), layer)

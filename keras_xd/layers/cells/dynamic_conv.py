@@ -7,7 +7,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_xd.core import validation
+from keras_xd.core import shapes, validation
 from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.type_aliases import LayerOptions, Shape, Tensor
 from keras_xd.layers.mixed import window_padding
@@ -238,9 +238,4 @@ def odd_size(value, name: str = "kernel_size") -> int:
 
 def image_channels(input_shape, name: str) -> int:
     """Return the number of channels of a batch of images, or raise `ValueError`."""
-    if len(input_shape) != 4 or None in tuple(input_shape)[1:]:
-        raise ValueError(
-            f"Layer '{name}' needs inputs of shape (batch, height, width, channels) whose sizes, "
-            f"but for the batch's, are known. Received: input_shape={tuple(input_shape)}"
-        )
-    return input_shape[-1]
+    return shapes.split_shape(input_shape, 2, "channels_last", name)[0]

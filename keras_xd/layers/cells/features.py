@@ -168,8 +168,7 @@ class FactorizedReduce(_PointwiseLayer):
 
     def __init__(self, filters: int, affine: bool = True, **kwargs: Unpack[LayerOptions]):
         super().__init__(filters, affine, **kwargs)
-        if self.filters < 2:
-            raise ValueError(f"`filters` must be 2 at least. Received: filters={filters}")
+        validation.positive_integer(filters, "filters", least=2)
         self.even = pointwise((self.filters + 1) // 2, "even", self.dtype_policy)
         self.odd = pointwise(self.filters // 2, "odd", self.dtype_policy)
         self.normalization = batch_normalization(affine, "normalization", self.dtype_policy)

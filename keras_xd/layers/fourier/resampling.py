@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.core import transforms, validation
+from keras_xd.core import shapes, transforms, validation
 from keras_xd.core.configured import ConfiguredLayer, checked_data_format
 from keras_xd.core.type_aliases import LayerOptions, Shape, Sizes, Tensor
 
@@ -26,10 +26,11 @@ class GridLayer(ConfiguredLayer):
 
     def sizes_of(self, shape: Shape) -> tuple[int, ...]:
         """Return the spatial sizes of inputs, or raise `ValueError`."""
-        return spatial_sizes(shape, len(self.sizes), self.data_format, self.name)
+        return shapes.split_shape(shape, len(self.sizes), self.data_format, self.name)[1]
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return with_sizes(input_shape, self.sizes, self.data_format)
+        channels = input_shape[-1 if self.data_format == "channels_last" else 1]
+        return shapes.joined_shape(input_shape[0], self.sizes, channels, self.data_format)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -138,22 +139,3 @@ def multiply_adds(before, after, channels):
             total += new * int(np.prod(sizes)) * channels
             sizes[axis] = new
     return total
-
-
-def spatial_sizes(input_shape, rank, data_format, layer_name):
-    """Return the spatial sizes of a shape."""
-    if len(input_shape) != rank + 2:
-        raise ValueError(
-            f"Layer '{layer_name}' needs inputs of {rank + 2} axes (batch, {rank} spatial, "
-            f"channels). Received: input_shape={tuple(input_shape)}"
-        )
-    first = 1 if data_format == "channels_last" else 2
-    validation.known_dimensions(input_shape, range(first, first + rank), layer_name)
-    return tuple(input_shape[first : first + rank])
-
-
-def with_sizes(shape, sizes, data_format):
-    """Return a shape with other spatial sizes."""
-    if data_format == "channels_last":
-        return (shape[0], *sizes, shape[-1])
-    return (shape[0], shape[1], *sizes)

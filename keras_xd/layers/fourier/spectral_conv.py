@@ -7,14 +7,13 @@ import keras
 from keras import ops
 
 from keras_xd.core import transforms, validation
-from keras_xd.core.configured import ConfiguredLayer, bias_of, checked_data_format
+from keras_xd.core.configured import BiasedLayer, bias_of, checked_data_format
 from keras_xd.core.quantization import QuantizedWeights
 from keras_xd.core.type_aliases import (
-    Activation,
     Constraint,
     Initializer,
     KernelOptions,
-    LayerOptions,
+    LinearOptions,
     Regularizer,
     Shape,
     Sizes,
@@ -38,7 +37,7 @@ class SpectralUniform(keras.initializers.Initializer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class SpectralConv(ConfiguredLayer, QuantizedWeights):
+class SpectralConv(BiasedLayer, QuantizedWeights):
     """N-dimensional spectral convolution (the Fourier neural operator's layer).
 
     Transforms the input by a real FFT over the spatial axes, keeps the lowest frequencies, mixes
@@ -105,30 +104,22 @@ class SpectralConv(ConfiguredLayer, QuantizedWeights):
         rank: int,
         filters: int,
         modes: Sizes,
+        *,
         data_format: str | None = None,
-        activation: Activation = None,
         use_bias: bool = False,
         kernel_initializer: Initializer = "keras_xd>SpectralUniform",
-        bias_initializer: Initializer = "zeros",
         kernel_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
         kernel_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
-        **kwargs: Unpack[LayerOptions],
+        **kwargs: Unpack[LinearOptions],
     ):
-        super().__init__(**kwargs)
+        super().__init__(use_bias=use_bias, **kwargs)
         self.rank = validation.one_of(rank, (1, 2, 3), "rank")
         self.filters = validation.positive_integer(filters, "filters")
         self.modes = validation.integer_tuple(modes, rank, "modes")
         self.data_format = checked_data_format(data_format)
-        self.activation = keras.activations.get(activation)
-        self.use_bias = validation.boolean(use_bias, "use_bias")
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
         self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
-        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
         self.kernel_constraint = keras.constraints.get(kernel_constraint)
-        self.bias_constraint = keras.constraints.get(bias_constraint)
         self.input_spec = keras.layers.InputSpec(ndim=self.rank + 2)
 
     def build(self, input_shape: Shape) -> None:

@@ -5,18 +5,16 @@ from typing import Unpack
 
 import keras
 import numpy as np
-from keras import activations, constraints, ops, regularizers
+from keras import constraints, ops, regularizers
 from keras.layers import InputSpec
 
 from keras_xd import kmatrix
-from keras_xd.core import validation
-from keras_xd.core.configured import ConfiguredLayer, bias_of
+from keras_xd.core import shapes, validation
+from keras_xd.core.configured import BiasedLayer, bias_of
 from keras_xd.core.quantization import QuantizedWeights
 from keras_xd.core.type_aliases import (
-    Activation,
-    BaseOptions,
+    BiasOptions,
     Constraint,
-    Initializer,
     Radix,
     Regularizer,
     Shape,
@@ -34,7 +32,7 @@ _STARTS = {
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class KDense(ConfiguredLayer, QuantizedWeights):
+class KDense(BiasedLayer, QuantizedWeights):
     """A `Dense` layer with a K-matrix `P` in place of its kernel.
 
         y = activation(Re(P · x) + bias)
@@ -100,42 +98,27 @@ class KDense(ConfiguredLayer, QuantizedWeights):
         units: int,
         depth: int = 2,
         radix: Radix = None,
-        activation: Activation = None,
-        use_bias: bool = True,
+        *,
         warm_start: str = "random_orthogonal",
-        bias_initializer: Initializer = "zeros",
         kernel_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
         kernel_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
         seed: int | None = None,
-        **kwargs: Unpack[BaseOptions],
+        **kwargs: Unpack[BiasOptions],
     ):
-        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        super().__init__(**kwargs)
         self.units = validation.positive_integer(units, "units")
         self.depth = validation.depth(depth)
         self.radix = tuple(radix) if isinstance(radix, list) else radix
         check_radix(self.radix)
-        self.activation = activations.get(activation)
-        self.use_bias = validation.boolean(use_bias, "use_bias")
         self.warm_start = validation.one_of(warm_start, tuple(_STARTS), "warm_start")
-        self.bias_initializer = keras.initializers.get(bias_initializer)
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
-        self.bias_regularizer = regularizers.get(bias_regularizer)
         self.kernel_constraint = constraints.get(kernel_constraint)
-        self.bias_constraint = constraints.get(bias_constraint)
         self.seed = validation.seed(seed)
         self.input_spec = InputSpec(min_ndim=2)
         self.supports_masking = True
 
     def build(self, input_shape: Shape) -> None:
-        inputs = input_shape[-1]
-        if inputs is None:
-            raise ValueError(
-                "The last axis of the inputs must have a known size. "
-                f"Received: input_shape={tuple(input_shape)}"
-            )
+        inputs = shapes.known_size(input_shape, self.name)
         sizes = {"radix": self.radix, "depth": self.depth}
         self._product = structured_product("kaleidoscope", inputs, self.units, sizes)
         self._plan = self._product.plan
@@ -161,10 +144,7 @@ class KDense(ConfiguredLayer, QuantizedWeights):
         kernel = self.stored(self.kernel, self.variable_dtype)
         vectors = ops.reshape(inputs, (-1, inputs.shape[-1]))
         outputs = self._product.apply([kernel], vectors)
-        outputs = ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
-        if self.bias is not None:
-            outputs = outputs + self.bias
-        return outputs if self.activation is None else self.activation(outputs)
+        return self.activated(ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units)))
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.units)

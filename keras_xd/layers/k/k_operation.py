@@ -183,10 +183,7 @@ class _KOperationLayer(XDLayer):
 
     def get_config(self) -> Config:
         config = super().get_config()
-        names = ["frequency_bias", "channel_gates"]
-        if self.operation is not None:
-            names += ["depth", "radix", "warm_start", "seed"]
-        for name in names:
+        for name in ("depth", "radix", "warm_start", "seed") if self.operation else ():
             config.pop(name, None)
         return {**config, "operation": shared_objects.serialized(self.operation)}
 

@@ -101,8 +101,7 @@ class MaskedLayer(ConfiguredLayer, SearchableLayer):
     @property
     def architecture_variables(self) -> list[keras.Variable]:
         """The variables of its masks: of the kernel, and of those shared with other layers."""
-        found = [self.kernel_mask, *(getattr(self, name) for name in PARTS)]
-        return [v for mask in found if mask is not None for v in mask.architecture_variables]
+        return [v for mask in self._masks() for v in mask.architecture_variables]
 
     @property
     def kernel_sizes(self) -> list[float | Tensor]:
@@ -243,9 +242,12 @@ class MaskedLayer(ConfiguredLayer, SearchableLayer):
 
     def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Return what the masks draw."""
+        return [value for mask in self._masks() for value in mask.random_architecture(generator)]
+
+    def _masks(self):
+        """Return the masks that there are."""
         found = [self.kernel_mask, *(getattr(self, name) for name in PARTS)]
-        drawn = [mask.random_architecture(generator) for mask in found if mask is not None]
-        return [value for values in drawn for value in values]
+        return [mask for mask in found if mask is not None]
 
     def plain_config(self) -> Config:
         """Return the configuration of the layer of Keras that it is without masks."""
@@ -260,11 +262,8 @@ def checked_block(block, depth_mask):
     if block is None and depth_mask is None:
         return None
     pair = isinstance(block, (tuple, list)) and len(block) == 2
-    if depth_mask is None or not pair or not all(map(validation.is_integer, block)):
-        fits = False
-    else:
-        fits = 0 <= block[0] < block[1]
-    if not fits:
+    pair = pair and all(map(validation.is_integer, block))
+    if depth_mask is None or not pair or not 0 <= block[0] < block[1]:
         raise ValueError(
             "`block` must be the number of a block and how many there are, with a `depth_mask`. "
             f"Received: block={block!r}, depth_mask={depth_mask!r}"

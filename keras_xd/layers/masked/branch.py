@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import shared_objects
-from keras_xd.core.configured import ConfiguredLayer
+from keras_xd.core.configured import ConfiguredLayer, built_like
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import Description, LayerOptions, Shape, Tensor
 from keras_xd.layers.masked.base import build_mask, checked_block
@@ -90,11 +90,7 @@ class MaskedBranch(ConfiguredLayer, SearchableLayer):
 
     def finalize(self) -> keras.layers.Layer:
         """Return a `keras.layers.Rescaling` by the value that the mask has."""
-        plain = keras.layers.Rescaling(
-            float(self.value), name=self.name, dtype=self.dtype_policy, trainable=self.trainable
-        )
-        plain.build(self.get_build_config()["input_shape"])
-        return plain
+        return built_like(self, keras.layers.Rescaling, float(self.value))
 
     def describe(self) -> Description:
         """Return the `value` of the factor, and the `gate` of the block under the mask."""

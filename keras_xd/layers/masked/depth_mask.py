@@ -7,11 +7,52 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.configured import ConfiguredLayer
-from keras_xd.core.protocol import add_bounded_weight
 from keras_xd.core.type_aliases import LayerOptions, Regularizer, Shape, Tensor
 from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
+from keras_xd.layers.masked.finalized_mask import StaticMask
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class StaticDepthMask(StaticMask):
+    """Multiplies the residual branch of each block by a fixed number.
+
+    A `DepthMask` becomes one by `finalize()`.
+
+    Args:
+        blocks: number of blocks.
+
+    Call arguments:
+        inputs, index: as in `DepthMask`.
+
+    Input shape:
+        Any.
+
+    Output shape:
+        That of the input.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> searched = layers.DepthMask(4)
+    >>> searched.build((None, 4))
+    >>> float(searched.finalize()(np.ones((1, 2)), index=3)[0, 0])
+    0.0
+    """
+
+    fixed = ("axis",)
+
+    def __init__(self, blocks: int, **kwargs: Unpack[LayerOptions]):
+        super().__init__(**kwargs)
+        self.blocks = validation.positive_integer(blocks, "blocks")
+
+    def build(self, input_shape: Shape) -> None:
+        super().build((None, self.blocks))
+        self.input_spec = None  # the blocks are no axis of the inputs
+
+    def call(self, inputs: Tensor, index: int = 0) -> Tensor:
+        return inputs * ops.cast(self.masks[0][index], inputs.dtype)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -55,7 +96,8 @@ class DepthMask(DifferentiableMask):
         Romero and Zeghidour, "DNArch", 2023, section 2.4.4.
     """
 
-    fixed = ("axis", "shape", "centre")
+    fixed = ("axis", "profile", "centre")
+    static_class, static_argument = StaticDepthMask, "blocks"
 
     def __init__(
         self,
@@ -75,11 +117,7 @@ class DepthMask(DifferentiableMask):
             architecture_regularizer=architecture_regularizer,
             **kwargs,
         )
-        self.blocks = validation.positive_integer(blocks, "blocks")
-        if blocks < 2:
-            raise ValueError(
-                f"A depth is learned among at least 2 blocks. Received: blocks={blocks}"
-            )
+        self.blocks = validation.positive_integer(blocks, "blocks", least=2)
 
     def build(self, input_shape: Shape) -> None:
         super().build((None, self.blocks))
@@ -113,15 +151,6 @@ class DepthMask(DifferentiableMask):
         """Multiplications of one sample of one block."""
         return math.prod(input_shape[1:])
 
-    def finalize(self) -> keras.layers.Layer:
-        """Return a built `StaticDepthMask` of the values that the mask has."""
-        static = StaticDepthMask(
-            self.blocks, name=self.name, dtype=self.dtype_policy, trainable=self.trainable
-        )
-        static.build((None, self.blocks))
-        static.mask.assign(self.values[0])
-        return static
-
     def checked_index(self, index: int) -> int:
         """Return the number of a block.
 
@@ -134,57 +163,3 @@ class DepthMask(DifferentiableMask):
                 f"Received: index={index!r}, blocks={self.blocks}"
             )
         return index
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class StaticDepthMask(ConfiguredLayer):
-    """Multiplies the residual branch of each block by a fixed number.
-
-    A `DepthMask` becomes one by `finalize()`.
-
-    Args:
-        blocks: number of blocks.
-
-    Call arguments:
-        inputs, index: as in `DepthMask`.
-
-    Input shape:
-        Any.
-
-    Output shape:
-        That of the input.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> searched = layers.DepthMask(4)
-    >>> searched.build((None, 4))
-    >>> float(searched.finalize()(np.ones((1, 2)), index=3)[0, 0])
-    0.0
-    """
-
-    add_weight = add_bounded_weight
-
-    def __init__(self, blocks: int, **kwargs: Unpack[LayerOptions]):
-        super().__init__(**kwargs)
-        self.blocks = validation.positive_integer(blocks, "blocks")
-
-    def build(self, input_shape: Shape) -> None:
-        self.mask = self.add_weight(
-            name="mask",
-            shape=(self.blocks,),
-            initializer="ones",
-            trainable=False,
-            autocast=False,
-        )
-
-    def call(self, inputs: Tensor, index: int = 0) -> Tensor:
-        return inputs * ops.cast(self.mask[index], inputs.dtype)
-
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return tuple(input_shape)
-
-    def multiply_adds(self, input_shape: Shape) -> int:
-        """Return the multiplications of one sample of one block."""
-        return math.prod(input_shape[1:])

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops, regularizers
 
 from keras_xd.core import validation
-from keras_xd.core.configured import ConfiguredLayer
+from keras_xd.core.configured import ConfiguredLayer, built_like
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import (
     Config,
@@ -81,6 +81,7 @@ class DifferentiableMask(ConfiguredLayer, SearchableLayer):
         Romero and Zeghidour, "DNArch", 2023, sections 2.1 and 2.5.
     """
 
+    static_class, static_argument = StaticMask, "axis"
     earlier_names = {"shape": "profile"}
 
     def __init__(
@@ -104,30 +105,19 @@ class DifferentiableMask(ConfiguredLayer, SearchableLayer):
             )
         self.axis = axis if validation.is_integer(axis) else tuple(axis)
         self.profile = validation.one_of(profile, PROFILES, "profile")
-        validation.real_number(threshold, "threshold")
-        if not 0 < threshold < masks.LARGEST_AT_END:
-            raise ValueError(
-                f"`threshold` must be between 0 and {masks.LARGEST_AT_END}. "
-                f"Received: threshold={threshold}"
-            )
-        self.threshold = threshold
+        limits = (0, masks.LARGEST_AT_END)
+        self.threshold = validation.number_within(threshold, "()", *limits, "threshold")
         masks.sigmoid_range(temperature, threshold)
         self.temperature = temperature
-        validation.real_number(centre, "centre")
-        if not -1 <= centre <= 1:
-            raise ValueError(f"`centre` must be from -1 to 1. Received: centre={centre}")
-        self.centre = centre
+        self.centre = validation.number_within(centre, "[]", -1, 1, "centre")
         if not (_is_positive(initial_size) or initial_size in (None, "half", "full")):
             raise ValueError(
                 "`initial_size` must be a positive number, 'half', 'full' or None. "
                 f"Received: initial_size={initial_size!r}"
             )
         self.initial_size = initial_size
-        if not (_is_positive(minimum_size) or minimum_size is None):
-            raise ValueError(
-                "`minimum_size` must be a positive number or None. "
-                f"Received: minimum_size={minimum_size!r}"
-            )
+        if minimum_size is not None:
+            validation.positive_number(minimum_size, "minimum_size")
         self.minimum_size = minimum_size
         self.architecture_regularizer = regularizers.get(architecture_regularizer)
 
@@ -213,11 +203,8 @@ class DifferentiableMask(ConfiguredLayer, SearchableLayer):
         return math.prod(others) * math.prod(self.sizes)
 
     def finalize(self) -> keras.layers.Layer:
-        """Return a built `StaticMask` of the values that the mask has."""
-        static = StaticMask(
-            self.axis, name=self.name, dtype=self.dtype_policy, trainable=self.trainable
-        )
-        static.build(self.get_build_config()["input_shape"])
+        """Return a built layer of the values that the mask has, fixed."""
+        static = built_like(self, self.static_class, getattr(self, self.static_argument))
         for weight, values in zip(static.masks, self.values, strict=True):
             weight.assign(values)
         return static

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.core import validation
 from keras_xd.core.type_aliases import Config, LayerOptions, Regularizer, Sizes, Tensor
 from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
@@ -73,13 +74,8 @@ class RelativeMask(DifferentiableMask):
             architecture_regularizer=architecture_regularizer,
             **kwargs,
         )
-        numeric = isinstance(initial_value, (int, float)) and not isinstance(initial_value, bool)
-        if not numeric or not threshold <= initial_value <= masks.LARGEST_AT_END:
-            raise ValueError(
-                f"`initial_value` must be a number from the threshold, {threshold}, to "
-                f"{masks.LARGEST_AT_END}. Received: initial_value={initial_value!r}"
-            )
-        self.initial_value = initial_value
+        limits = (threshold, masks.LARGEST_AT_END)
+        self.initial_value = validation.number_within(initial_value, "[]", *limits, "initial_value")
 
     @property
     def values(self) -> list[Tensor]:

@@ -57,8 +57,8 @@ class DashConvolution(MixedConvolution):
         seed: int | None = None,
         **kwargs: Unpack[MixedOptions],
     ):
-        self.kernel_sizes = _different(kernel_sizes, "kernel_sizes")
-        self.dilations = _different(dilations, "dilations")
+        self.kernel_sizes = _different_integers(kernel_sizes, "kernel_sizes")
+        self.dilations = _different_integers(dilations, "dilations")
         names = [
             f"convolution_{size}" + (f"_dilated_{rate}" if rate > 1 else "")
             for size in self.kernel_sizes
@@ -361,12 +361,7 @@ class _Plan:
     kept: np.ndarray
 
 
-def _different(values, name):
+def _different_integers(values, name):
     """Return a tuple of different positive integers, at least one."""
-    values = tuple(validation.collection(values, name))
-    values = tuple(
-        validation.positive_integer(value, f"{name}[{n}]") for n, value in enumerate(values)
-    )
-    if not values or len(set(values)) < len(values):
-        raise ValueError(f"`{name}` must be different integers. Received: {name}={values}")
-    return values
+    values = enumerate(validation.different(values, name))
+    return tuple(validation.positive_integer(value, f"{name}[{n}]") for n, value in values)

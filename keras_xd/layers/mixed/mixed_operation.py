@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.configured import built_like
 from keras_xd.core.convolutions import ConvolutionOfAnyRank
 from keras_xd.core.mixtures import SMALLEST_PROBABILITY, CandidateMixture, expected_count
 from keras_xd.core.type_aliases import Shape, Sizes, Tensor
@@ -51,16 +52,9 @@ class MixedConvolution(OperationLayer, CandidateMixture):
         **kwargs: Unpack[OperationOptions],
     ):
         super().__init__(filters, kernel_size, *args, **kwargs)
-        self.candidates = _checked_candidates(validation.collection(candidates, "candidates"))
-        if other_weight is not None and not (
-            isinstance(other_weight, (int, float))
-            and not isinstance(other_weight, bool)
-            and 0 <= other_weight < 1
-        ):
-            raise ValueError(
-                "`other_weight` must be a number from 0 to below 1, or None for equal ones. "
-                f"Received: other_weight={other_weight!r}"
-            )
+        self.candidates = _checked_candidates(candidates)
+        if other_weight is not None:
+            validation.number_within(other_weight, "[)", 0, 1, "other_weight")
         self.other_weight = other_weight
         self.update = validation.one_of(update, UPDATES, "update")
         operations = [self._operation(n, name) for n, name in enumerate(self.candidates)]
@@ -143,23 +137,16 @@ class MixedConvolution(OperationLayer, CandidateMixture):
             ("filters", "strides", "padding", "data_format", "groups", "activation", "use_bias")
             + ("kernel_initializer", "kernel_regularizer", "kernel_constraint")
             + ("bias_initializer", "bias_regularizer", "bias_constraint", "activity_regularizer")
-            + ("name", "trainable")
         )
         arguments = {name: getattr(self, name) for name in names}
-        arguments["dtype"] = self.dtype_policy
         if found.is_keras_convolution and self.partial_channels == 1:
-            keras_class = _CONVOLUTIONS[self.rank - 1]
-            plain = keras_class(kernel_size=found.size, dilation_rate=found.rate, **arguments)
+            kind, window = _CONVOLUTIONS[self.rank - 1], (found.size, found.rate)
         else:
-            plain = DiscreteOperation(
-                self.rank,
-                operation=found.operation,
-                kernel_size=self.kernel_size,
-                dilation_rate=self.dilation_rate,
-                partial_channels=self.partial_channels,
-                **arguments,
-            )
-        plain.build(self.get_build_config()["input_shape"])
+            kind, window = DiscreteOperation, (self.kernel_size, self.dilation_rate)
+            arguments |= {"rank": self.rank, "operation": found.operation}
+            arguments["partial_channels"] = self.partial_channels
+        arguments |= dict(zip(("kernel_size", "dilation_rate"), window, strict=True))
+        plain = built_like(self, kind, **arguments)
         for old, new in ((found.kernel, plain.kernel), (self.bias, plain.bias)):
             if old is not None:
                 new.assign(ops.copy(old))
@@ -322,7 +309,7 @@ class _ProbabilityFloor(keras.constraints.Constraint):
 
 def _checked_candidates(candidates):
     """Return a tuple of different names of operations."""
-    names = (candidates,) if isinstance(candidates, str) else tuple(candidates)
+    names = validation.collection(candidates, "candidates")
     if not all(map(is_operation, names)) or len(set(names)) < len(names):
         raise ValueError(
             f"`candidates` must be different names of {DARTS_OPERATIONS}, or "

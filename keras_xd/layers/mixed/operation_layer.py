@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_xd.core import convolutions, validation
+from keras_xd.core import convolutions, shapes, validation
 from keras_xd.core.configured import ConfiguredLayer, bias_of
 from keras_xd.core.protocol import add_bounded_weight
 from keras_xd.core.type_aliases import ConvOptions, Shape, Tensor
@@ -29,22 +29,14 @@ class OperationLayer(ConfiguredLayer):
     add_weight = add_bounded_weight
     earlier_names = {"perturb": "other_weight"}
     like = keras.layers.Conv1D
-    fixed: tuple[str, ...] = ()
 
     def __init__(self, *args: Any, partial_channels: int = 1, **kwargs: Any):
         paddings = ("valid", "same") + (("causal",) if self.rank == 1 else ())
         super().__init__(**convolutions.checked_arguments(self, args, kwargs, paddings))
         self.partial_channels = validation.positive_integer(partial_channels, "partial_channels")
-        if self.filters % self.partial_channels:
-            raise ValueError(
-                "`partial_channels` must divide `filters`. "
-                f"Received: partial_channels={partial_channels}, filters={self.filters}"
-            )
+        parts, name = self.partial_channels, "partial_channels"
+        validation.channel_groups(parts, self.filters, argument=name)
         validation.channel_groups(self.groups, filters=self.operation_filters)
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        cls.__signature__ = convolutions.ClassSignature(convolutions.shown_signature(cls))
 
     @property
     def window(self) -> tuple[int, ...]:
@@ -84,26 +76,15 @@ class OperationLayer(ConfiguredLayer):
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         _, sizes = self.split_shape(input_shape)
         outputs = self.output_sizes(sizes)
-        if self.data_format == "channels_last":
-            return (input_shape[0], *outputs, self.filters)
-        return (input_shape[0], self.filters, *outputs)
+        return shapes.joined_shape(input_shape[0], outputs, self.filters, self.data_format)
 
     def split_shape(self, input_shape: Shape) -> tuple[int, tuple[int, ...]]:
         """Return the number of channels of an input shape and its spatial sizes."""
-        if len(input_shape) != self.rank + 2 or None in input_shape[1:]:
-            raise ValueError(
-                f"Layer '{self.name}' needs inputs of {self.rank + 2} axes whose sizes, but for "
-                f"the batch's, are known. Received: input_shape={tuple(input_shape)}"
-            )
-        last = self.data_format == "channels_last"
-        channels = input_shape[-1 if last else 1]
-        sizes = tuple(input_shape[1:-1] if last else input_shape[2:])
-        if channels % self.partial_channels:
-            raise ValueError(
-                "`partial_channels` must divide the number of input channels. Received: "
-                f"partial_channels={self.partial_channels}, channels={channels}"
-            )
-        validation.channel_groups(self.groups, channels=channels // self.partial_channels)
+        arguments = (input_shape, self.rank, self.data_format, self.name)
+        channels, sizes = shapes.split_shape(*arguments)
+        parts, name = self.partial_channels, "partial_channels"
+        validation.channel_groups(parts, channels=channels, argument=name)
+        validation.channel_groups(self.groups, channels=channels // parts)
         if min(self.output_sizes(sizes)) < 1:
             raise ValueError(
                 "The window of a layer with padding='valid' must fit its input. Received: "

@@ -1,24 +1,20 @@
 """Base class of layers with structured kernels: options and factors."""
 
 import dataclasses
-import inspect
 import math
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Any
 
 import keras
 import numpy as np
-from keras import activations, constraints, ops, regularizers
+from keras import ops, regularizers
 from numpy.typing import ArrayLike
 
-from keras_xd.core import convolutions, validation
+from keras_xd.core import validation
 from keras_xd.core.configured import EarlierNames
 from keras_xd.core.type_aliases import (
-    Activation,
     Config,
-    Constraint,
-    Initializer,
-    LayerOptions,
+    LinearOptions,
     Regularizer,
     Tensor,
 )
@@ -168,11 +164,7 @@ class StructuredOptions:
         seed=None,
     ):
         self.family = validation.one_of(family, tuple(SIZES), "family")
-        if not 0 < validation.real_number(density, "density") <= 1:
-            raise ValueError(
-                f"`density` must be above 0 and at most 1. Received: density={density}"
-            )
-        self.density = density
+        self.density = validation.number_within(density, "(]", 0, 1, "density")
         self.sizes = checked_sizes(family, sizes, "sizes")
         self.learning_rates = validation.one_of(learning_rates, LEARNING_RATES, "learning_rates")
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
@@ -246,24 +238,7 @@ class FactorFiles(EarlierNames):
     """A layer of structured kernels; its files of weights say what the variables stand for."""
 
     earlier_names = {"share": "density", "shares": "densities"}
-    fixed: tuple[str, ...] = ()
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        found = {}
-        for kind in cls.__mro__:
-            if issubclass(kind, FactorFiles) and "__init__" in vars(kind):
-                parameters = list(inspect.signature(kind.__init__).parameters.values())[1:]
-                if found:  # those without a default are given by the constructor before
-                    parameters = [
-                        p if p.kind is p.VAR_KEYWORD else p.replace(kind=p.KEYWORD_ONLY)
-                        for p in parameters
-                        if p.default is not p.empty or p.kind is p.VAR_KEYWORD
-                    ]
-                found |= {p.name: p for p in parameters if p.name not in found}
-        shown = [p for name, p in found.items() if name not in cls.fixed]
-        shown = inspect.Signature(sorted(shown, key=lambda p: p.kind))
-        cls.__signature__ = convolutions.ClassSignature(shown)
+    structure: StructuredOptions
 
     def __init__(self, *args: Any, activity_regularizer: Regularizer = None, **kwargs: Any):
         super().__init__(*args, activity_regularizer=activity_regularizer, **kwargs)
@@ -272,6 +247,9 @@ class FactorFiles(EarlierNames):
     def family(self) -> str:
         """Name of the family."""
         return self.structure.family
+
+    def get_config(self) -> Config:
+        return {**self.structure.get_config(), **super().get_config()}
 
     def save_own_variables(self, store: Any) -> None:
         super().save_own_variables(store)
@@ -290,59 +268,12 @@ class FactorFiles(EarlierNames):
         super().load_own_variables(values)
 
 
-class BiasOptions(LayerOptions, total=False):
-    """Keyword arguments of a `StructuredLinear` about its bias."""
-
-    bias_initializer: Initializer
-    bias_regularizer: Regularizer
-    bias_constraint: Constraint
-
-
-class LinearOptions(BiasOptions, total=False):
+class MixtureArguments(LinearOptions, total=False):
     """Keyword arguments of a mixture in place of a linear layer of Keras, but for its sizes."""
 
     learning_rates: str
     kernel_regularizer: Regularizer
     seed: int | None
-
-
-class StructuredLinear(FactorFiles):
-    """Base class of layers of one structured kernel, a bias and an activation."""
-
-    def __init__(
-        self,
-        structure: StructuredOptions,
-        activation: Activation,
-        use_bias: bool,
-        *,
-        bias_initializer: Initializer = "zeros",
-        bias_regularizer: Regularizer = None,
-        bias_constraint: Constraint = None,
-        **kwargs: Unpack[LayerOptions],
-    ):
-        super().__init__(**kwargs)
-        self.structure = structure
-        self.activation = activations.get(activation)
-        self.use_bias = validation.boolean(use_bias, "use_bias")
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.bias_regularizer = regularizers.get(bias_regularizer)
-        self.bias_constraint = constraints.get(bias_constraint)
-
-    def activated(self, outputs: Tensor) -> Tensor:
-        """Return the activation of outputs and the bias."""
-        outputs = outputs if self.bias is None else outputs + self.bias
-        return outputs if self.activation is None else self.activation(outputs)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "activation": activations.serialize(self.activation),
-            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
-            "bias_constraint": constraints.serialize(self.bias_constraint),
-            **self.structure.get_config(),
-        }
 
 
 def checked_matrix(matrix, kernel):
@@ -384,16 +315,6 @@ def plain_sizes(sizes):
         name: tuple(value) if isinstance(value, (list, tuple)) else value
         for name, value in sizes.items()
     }
-
-
-def known_size(shape, name):
-    """Return the last size of a shape, or raise `ValueError` where it is unknown."""
-    if shape[-1] is None:
-        raise ValueError(
-            f"The last axis of the inputs of layer '{name}' must have a known size. "
-            f"Received: input_shape={tuple(shape)}"
-        )
-    return shape[-1]
 
 
 def positions(shape):

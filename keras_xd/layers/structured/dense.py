@@ -7,15 +7,15 @@ import numpy as np
 from keras.layers import InputSpec
 from numpy.typing import ArrayLike
 
-from keras_xd.core import tracing, validation
-from keras_xd.core.configured import bias_of
-from keras_xd.core.type_aliases import Activation, Config, Regularizer, Shape, Tensor
+from keras_xd.core import shapes, tracing, validation
+from keras_xd.core.configured import BiasedLayer, bias_of
+from keras_xd.core.type_aliases import BiasOptions, Config, Regularizer, Shape, Tensor
 from keras_xd.kmatrix.structured import Projection
 from keras_xd.layers.structured import base
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StructuredDense(base.StructuredLinear):
+class StructuredDense(BiasedLayer, base.FactorFiles):
     """A `Dense` layer whose kernel is a structured matrix.
 
         y = activation(x · kernel + bias)
@@ -92,26 +92,24 @@ class StructuredDense(base.StructuredLinear):
         self,
         units: int,
         family: str = "block_tensor_train",
-        activation: Activation = None,
-        use_bias: bool = True,
+        *,
         density: float = 0.25,
         sizes: Config | None = None,
         learning_rates: str = "spectral",
-        *,
         kernel_regularizer: Regularizer = None,
         seed: int | None = None,
-        **kwargs: Unpack[base.BiasOptions],
+        **kwargs: Unpack[BiasOptions],
     ):
-        structure = base.StructuredOptions(
+        super().__init__(**kwargs)
+        self.structure = base.StructuredOptions(
             family, density, sizes, learning_rates, kernel_regularizer, seed
         )
-        super().__init__(structure, activation, use_bias, **kwargs)
         self.units = validation.positive_integer(units, "units")
         self.input_spec = InputSpec(min_ndim=2)
         self.supports_masking = True
 
     def build(self, input_shape: Shape) -> None:
-        inputs = base.known_size(input_shape, self.name)
+        inputs = shapes.known_size(input_shape, self.name)
         self.input_spec = InputSpec(min_ndim=2, axes={-1: inputs})
         asked = base.KernelSpecification(inputs, self.units, self.structure.sizes)
         (self.kernel,) = self.structure.kernels(self, [asked])
@@ -163,6 +161,3 @@ class StructuredDense(base.StructuredLinear):
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample."""
         return base.positions(input_shape) * self.kernel.multiply_adds
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "units": self.units, "use_bias": self.use_bias}

@@ -11,8 +11,8 @@ from keras import ops
 from numpy.typing import ArrayLike
 
 from keras_xd.core import tracing
-from keras_xd.core.configured import bias_of
-from keras_xd.core.type_aliases import Activation, Config, Regularizer, Shape, Tensor
+from keras_xd.core.configured import BiasedLayer, bias_of
+from keras_xd.core.type_aliases import Config, LinearOptions, Regularizer, Shape, Tensor
 from keras_xd.kmatrix.structured import Projection
 from keras_xd.layers.structured import base
 
@@ -91,7 +91,7 @@ class EinsumEquation:
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StructuredEinsumDense(base.StructuredLinear):
+class StructuredEinsumDense(BiasedLayer, base.FactorFiles):
     """An `EinsumDense` layer whose kernel is a structured matrix.
 
         outputs = activation(einsum(equation, inputs, kernel) + bias)
@@ -130,25 +130,26 @@ class StructuredEinsumDense(base.StructuredLinear):
     {'rank': 16}
     """
 
+    fixed = ("use_bias",)
+
     def __init__(
         self,
         equation: str,
         output_shape: int | Sequence[int | None],
         family: str = "block_tensor_train",
-        activation: Activation = None,
+        *,
         bias_axes: str | None = None,
         density: float = 0.25,
         sizes: Config | None = None,
         learning_rates: str = "spectral",
-        *,
         kernel_regularizer: Regularizer = None,
         seed: int | None = None,
-        **kwargs: Unpack[base.BiasOptions],
+        **kwargs: Unpack[LinearOptions],
     ):
-        structure = base.StructuredOptions(
+        super().__init__(use_bias=bool(bias_axes), **kwargs)
+        self.structure = base.StructuredOptions(
             family, density, sizes, learning_rates, kernel_regularizer, seed
         )
-        super().__init__(structure, activation, bool(bias_axes), **kwargs)
         self.equation = equation
         self.partial_output_shape = (
             (output_shape,) if isinstance(output_shape, int) else tuple(output_shape)
@@ -243,12 +244,7 @@ class StructuredEinsumDense(base.StructuredLinear):
         return self.kernel.multiply_adds
 
     def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "equation": self.equation,
-            "output_shape": tuple(self.partial_output_shape),
-            "bias_axes": self.bias_axes,
-        }
+        return {**super().get_config(), "output_shape": tuple(self.partial_output_shape)}
 
     def _matrix(self, kernel):
         """Return a kernel of the equation as a matrix `(inputs, units)`."""

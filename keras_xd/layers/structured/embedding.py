@@ -11,6 +11,7 @@ from keras import ops
 from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
+from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.type_aliases import Config, LayerOptions, Regularizer, Shape, Tensor
 from keras_xd.kmatrix.structured import Projection
 from keras_xd.layers.structured import base
@@ -42,7 +43,7 @@ class EmbeddingOptions(LayerOptions, total=False):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StructuredEmbedding(base.FactorFiles):
+class StructuredEmbedding(ConfiguredLayer, base.FactorFiles):
     """An `Embedding` layer whose table is a structured matrix.
 
         y_i = table[x_i]
@@ -201,17 +202,9 @@ class StructuredEmbedding(base.FactorFiles):
         return math.prod(input_shape[1:]) * self.kernel.row_multiply_adds
 
     def get_config(self) -> Config:
-        structure = self.structure.get_config()
-        structure["embeddings_regularizer"] = structure.pop("kernel_regularizer")
-        return {
-            **super().get_config(),
-            "input_dim": self.input_dim,
-            "output_dim": self.output_dim,
-            "embeddings_stddev": self.embeddings_stddev,
-            "mask_zero": self.mask_zero,
-            "activity_regularizer": keras.regularizers.serialize(self.activity_regularizer),
-            **structure,
-        }
+        config = super().get_config()
+        config["embeddings_regularizer"] = config.pop("kernel_regularizer")
+        return config
 
     def _padded(self, table):
         """Return a table as an array, with rows of zeros for those that no token has."""

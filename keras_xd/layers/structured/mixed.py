@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.core.mixtures import CandidateMixture
-from keras_xd.core.type_aliases import Activation, Config, Shape, Tensor
+from keras_xd.core.type_aliases import Config, Shape, Tensor
 from keras_xd.layers.structured import base, mixture
 from keras_xd.layers.structured.dense import StructuredDense
 from keras_xd.layers.structured.einsum_dense import StructuredEinsumDense
@@ -168,11 +168,11 @@ class MixedDense(_MixedStructure, StructuredDense):
         units: int,
         families: Sequence[str] = mixture.FAMILIES,
         densities: Sequence[float] = mixture.DENSITIES,
-        activation: Activation = None,
+        *,
         use_bias: bool = True,
-        **kwargs: Unpack[base.LinearOptions],
+        **kwargs: Unpack[base.MixtureArguments],
     ):
-        super().__init__(units, activation=activation, use_bias=use_bias, **kwargs)
+        super().__init__(units, use_bias=use_bias, **kwargs)
         self.structure = mixture.MixtureOptions.like(self.structure, families, densities)
 
 
@@ -200,6 +200,7 @@ class MixedEinsumDense(_MixedStructure, StructuredEinsumDense):
     TensorShape([2, 10, 8, 16])
     """
 
+    fixed = (*_MixedStructure.fixed, *StructuredEinsumDense.fixed)
     plain_class, dense_class = StructuredEinsumDense, keras.layers.EinsumDense
 
     def __init__(
@@ -208,13 +209,11 @@ class MixedEinsumDense(_MixedStructure, StructuredEinsumDense):
         output_shape: int | Sequence[int | None],
         families: Sequence[str] = mixture.FAMILIES,
         densities: Sequence[float] = mixture.DENSITIES,
-        activation: Activation = None,
+        *,
         bias_axes: str | None = None,
-        **kwargs: Unpack[base.LinearOptions],
+        **kwargs: Unpack[base.MixtureArguments],
     ):
-        super().__init__(
-            equation, output_shape, activation=activation, bias_axes=bias_axes, **kwargs
-        )
+        super().__init__(equation, output_shape, bias_axes=bias_axes, **kwargs)
         self.structure = mixture.MixtureOptions.like(self.structure, families, densities)
 
     def as_dense_kernel(self, matrix: Tensor, shape: Shape) -> Tensor:

@@ -148,10 +148,10 @@ class MixtureOptions:
     """The arguments of a layer whose kernels are mixtures, in place of `StructuredOptions`."""
 
     def __init__(self, families, densities, learning_rates, kernel_regularizer=None, seed=None):
-        self.families = _different(families, "families")
+        self.families = validation.different(families, "families")
         for name in self.families:
             validation.one_of(name, tuple(SIZES), "families")
-        self.densities = _different(densities, "densities")
+        self.densities = validation.different(densities, "densities")
         self.sizes = None
         options = base.StructuredOptions(
             "dense", 1.0, None, learning_rates, kernel_regularizer, seed
@@ -227,10 +227,3 @@ class MixtureOptions:
             "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
             "seed": self.seed,
         }
-
-
-def _different(values, name):
-    values = tuple(validation.collection(values, name))
-    if not values or len(set(values)) < len(values):
-        raise ValueError(f"`{name}` must be different ones. Received: {name}={values!r}")
-    return values

@@ -7,8 +7,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.core import validation
+from keras_xd.core import shapes, validation
 from keras_xd.core.argument_types import constructor_parameters
+from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.type_aliases import Config, Shape, Tensor
 from keras_xd.layers.structured import base
 
@@ -18,7 +19,7 @@ _OF_LAYER = (
 )
 
 
-class _StructuredCell(base.FactorFiles):
+class _StructuredCell(ConfiguredLayer, base.FactorFiles):
     """What the two cells share; comes before the cell of Keras in the order of classes."""
 
     gates: int
@@ -46,7 +47,7 @@ class _StructuredCell(base.FactorFiles):
         self.recurrent_sizes = base.checked_sizes(family, recurrent_sizes, "recurrent_sizes")
 
     def build(self, input_shape: Shape) -> None:
-        inputs, units = base.known_size(input_shape, self.name), self.gates * self.units
+        inputs, units = shapes.known_size(input_shape, self.name), self.gates * self.units
         sizes, recurrent_sizes = self.structure.sizes, self.recurrent_sizes
         asked = [
             base.KernelSpecification(inputs, units, sizes, regularizer=self.kernel_regularizer),
@@ -82,9 +83,7 @@ class _StructuredCell(base.FactorFiles):
         return self.kernel.multiply_adds + self.recurrent_kernel.multiply_adds
 
     def get_config(self) -> Config:
-        structure = self.structure.get_config()
-        own = super().get_config()  # with Keras' regularizer of the kernel and seed
-        return {**structure, **own, "recurrent_sizes": base.plain_sizes(self.recurrent_sizes)}
+        return {**super().get_config(), "recurrent_sizes": base.plain_sizes(self.recurrent_sizes)}
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

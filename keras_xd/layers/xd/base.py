@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd import kmatrix
-from keras_xd.core import convolutions, tracing, validation
+from keras_xd.core import convolutions, shapes, tracing, validation
 from keras_xd.core.type_aliases import (
     BaseOptions,
     Config,
@@ -54,10 +54,6 @@ class XDLayer(FoldedOperation):
     # Whether `kernel` is `(*kernel_size, channels / groups, filters)` as it is.
     kernel_is_grouped = True
 
-    like: type | None = None
-    # Names of arguments of Keras and of this class that a subclass does not take.
-    fixed: tuple[str, ...] = ()
-
     def __init__(
         self,
         *args: Any,
@@ -87,11 +83,6 @@ class XDLayer(FoldedOperation):
             seed = int(np.random.randint(2**31))  # kept, so that the start can be drawn again
         self.seed = validation.seed(seed)
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if cls.like is not None:
-            cls.__signature__ = convolutions.ClassSignature(convolutions.shown_signature(cls))
-
     def build(self, input_shape: Shape) -> None:
         channels, sizes = self._split_shape(input_shape)
         validation.channel_groups(self.groups, channels=channels)
@@ -108,7 +99,7 @@ class XDLayer(FoldedOperation):
             self.warm_start, self._geometry, self._plans, self.depth[1], connections
         )
         super().build(input_shape)  # Keras makes the kernel and the bias
-        self.input_spec = functional.input_spec(sizes, channels, self.data_format)
+        self.input_spec = shapes.input_spec(sizes, channels, self.data_format)
         starts = iter(self._architecture_of(self.warm_start, self.seed))
         # A tuple, because TensorFlow's checkpoints reach nothing in lists and dictionaries.
         self._matrices = tuple(
@@ -161,7 +152,7 @@ class XDLayer(FoldedOperation):
         channels, sizes = self._split_shape(input_shape)
         spatial = tuple(g.output_size for g in self._axis_geometries(sizes))
         filters = self._output_channels(channels)
-        return functional.output_shape(input_shape[0], spatial, filters, self.data_format)
+        return shapes.joined_shape(input_shape[0], spatial, filters, self.data_format)
 
     def complexity(self, input_shape: Shape) -> float | Tensor:
         """Multiply–adds of one sample; folding and `L w`, done once a batch, are not counted."""
@@ -214,16 +205,7 @@ class XDLayer(FoldedOperation):
         return result
 
     def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "depth": self.depth,
-            "radix": self.radix,
-            "warm_start": warm_starts.identifier(self.warm_start),
-            "frequency_bias": self.frequency_bias,
-            "channel_gates": self.channel_gates,
-            "architecture_regularizer": keras.regularizers.serialize(self.architecture_regularizer),
-            "seed": self.seed,
-        }
+        return {**super().get_config(), "warm_start": warm_starts.identifier(self.warm_start)}
 
     def _arguments(self, args, kwargs, paddings=("valid", "same", "circular")):
         """Return the checked arguments of the Keras layer by name."""
@@ -256,7 +238,7 @@ class XDLayer(FoldedOperation):
         )
 
     def _split_shape(self, input_shape):
-        return functional.split_shape(input_shape, self.rank, self.data_format, self.name)
+        return shapes.split_shape(input_shape, self.rank, self.data_format, self.name)
 
     def _matrix_tensors(self, name):
         """Return the weights of `K`, `L` or `M` for each axis, as the operation uses them."""

@@ -145,7 +145,7 @@ class XDCausalConv1D(XDLayer, keras.layers.Conv1D):
 
     def get_config(self) -> Config:
         config = super().get_config()
-        del config["padding"], config["radix"]
+        del config["padding"]
         names = {kind: name for name, kind in reversed(STARTS.items())}
         return {**config, "warm_start": names[type(self.warm_start)]}
 

@@ -6,7 +6,7 @@ import keras
 
 from keras_xd.core import validation
 from keras_xd.core.convolutions import ConvolutionOfAnyRank
-from keras_xd.core.type_aliases import Config, ConvOptions, KernelOptions, Sizes
+from keras_xd.core.type_aliases import ConvOptions, KernelOptions, Sizes
 from keras_xd.layers.xd import axis_layout
 from keras_xd.layers.xd.base import XDLayer, XDOptions
 
@@ -44,9 +44,6 @@ class SlidingXDLayer(XDLayer):
                 "`window_size` must not be larger than `kernel_size`. "
                 f"Received: window_size={self.window_size}, kernel_size={self.kernel_size}"
             )
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "window_size": self.window_size}
 
     def _axis_geometries(self, sizes):
         steps = (self.kernel_size, self.strides, self.dilation_rate)

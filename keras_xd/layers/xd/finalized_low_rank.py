@@ -8,11 +8,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.core import validation
-from keras_xd.core.type_aliases import Activation, Config, LayerOptions, Shape, Tensor
+from keras_xd.core import shapes, validation
+from keras_xd.core.configured import bias_of, built_like
+from keras_xd.core.type_aliases import Shape, Tensor
 from keras_xd.layers.xd import functional
+from keras_xd.layers.xd.finalized import StaticOperation, StaticOptions
 from keras_xd.layers.xd.low_rank import Tucker
-from keras_xd.layers.xd.static_operation import StaticOperation
 
 # So many multiply–adds of it take as long as one of a spectrum, whose products at every frequency
 # are small (`benchmarks/low_rank.py`).
@@ -74,17 +75,11 @@ class StaticLowRankXD(StaticOperation):
         ranks: Sequence[int],
         channels: int,
         filters: int,
-        groups: int = 1,
-        data_format: str = "channels_last",
-        use_bias: bool = True,
-        activation: Activation = None,
+        *,
         periodic: bool = False,
-        storage: str | None = None,
-        **kwargs: Unpack[LayerOptions],
+        **kwargs: Unpack[StaticOptions],
     ):
-        super().__init__(
-            channels, filters, groups, data_format, use_bias, activation, storage, **kwargs
-        )
+        super().__init__(channels, filters, **kwargs)
         if not isinstance(sizes, (list, tuple)) or not 1 <= len(sizes) <= 3:
             raise ValueError(f"`sizes` must be those of 1 to 3 axes. Received: {sizes=}")
         rank = len(sizes)
@@ -92,11 +87,7 @@ class StaticLowRankXD(StaticOperation):
         self.output_sizes = validation.integer_tuple(output_sizes, rank, "output_sizes")
         self.ranks = validation.integer_tuple(ranks, rank, "ranks")
         self.periodic = validation.boolean(periodic, "periodic")
-        if channels % groups or filters % groups:
-            raise ValueError(
-                "`channels` and `filters` must be multiples of `groups`. "
-                f"Received: {channels=}, {filters=}, {groups=}"
-            )
+        validation.channel_groups(self.groups, channels=channels, filters=filters)
         self.error: float | None = None  # of the map, where it was decomposed; it is not saved
 
     @classmethod
@@ -113,33 +104,34 @@ class StaticLowRankXD(StaticOperation):
         Raises:
             ValueError: if a number is too large for the type it is to be stored in.
         """
-        static = cls(
+        static = built_like(
+            layer,
+            cls,
             [g.size for g in layer.geometry],
             [g.output_size for g in layer.geometry],
             decomposition.ranks,
             periodic=periodic,
             **cls.arguments_like(layer, storage),
         )
-        static.build(layer.get_build_config()["input_shape"])
         values = _matrices(decomposition.factors)
         core = decomposition.core.reshape(static.core.shape)
-        static.take_values(layer, (*static._matrices, static.core), (*values, core))
+        static.take_values(layer, (*values, core))
         static.error = decomposition.error
         return static
 
     def build(self, input_shape: Shape) -> None:
-        self.input_spec = functional.input_spec(self.sizes, self.channels, self.data_format)
-        shapes = list(zip(self.output_sizes, self.sizes, self.ranks, strict=True))
-        *expanding, (outputs, inputs, rank) = shapes
-        shapes = [(o * r, i) for o, i, r in expanding] + [(outputs, inputs * rank)]
+        self.input_spec = shapes.input_spec(self.sizes, self.channels, self.data_format)
+        axes = zip(self.output_sizes, self.sizes, self.ranks, strict=True)
+        *expanding, (outputs, inputs, rank) = axes
+        matrices = [(o * r, i) for o, i, r in expanding] + [(outputs, inputs * rank)]
         # A tuple, because TensorFlow's checkpoints reach nothing in lists and dictionaries.
         self._matrices = tuple(
             self.add_stored(f"matrices{axis}", shape, trained=False)
-            for axis, shape in enumerate(shapes)
+            for axis, shape in enumerate(matrices)
         )
         connections = (self.channels // self.groups, self.filters)
         self.core = self.add_stored("core", (*self.ranks, *connections), trained=True)
-        self.bias = self.add_bias()
+        self.bias = bias_of(self, (self.filters,))
         self.finish_quantized_build()
 
     def call(self, inputs: Tensor) -> Tensor:
@@ -167,15 +159,6 @@ class StaticLowRankXD(StaticOperation):
         """Return the multiply–adds of one sample, counted as `XDConv.complexity` does."""
         widths = (self.channels, self.filters, self.groups)
         return int(multiply_adds(self.sizes, self.output_sizes, self.ranks, *widths))
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "sizes": list(self.sizes),
-            "output_sizes": list(self.output_sizes),
-            "ranks": list(self.ranks),
-            "periodic": self.periodic,
-        }
 
     def _mixed(self, x):
         """Return `Σ_r Σ_j G[r]_ji x_j[r]`, the sum over the ranks of all axes but the last."""

@@ -34,11 +34,8 @@ class Sizes:
 def is_low_rank(form, tolerance):
     """Return whether a form is that of low ranks."""
     validation.one_of(form, (*KEEPS, LOW_RANK), "form")
-    if tolerance is not None and not 0 < validation.real_number(tolerance, "tolerance") < 1:
-        raise ValueError(
-            "`tolerance` is a relative error and must lie between 0 and 1, both excluded. "
-            f"Received: tolerance={tolerance!r}"
-        )
+    if tolerance is not None:
+        validation.number_within(tolerance, "()", 0, 1, "tolerance")
     if tolerance is not None and form != LOW_RANK:
         raise ValueError(
             '`tolerance` is that of `form="low_rank"`; the other forms have the same outputs. '

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_xd.core import tracing
+from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.type_aliases import Shape, Tensor
 from keras_xd.kmatrix import product
 from keras_xd.kmatrix.radix import Plan
@@ -19,13 +20,12 @@ from keras_xd.layers.xd import (
     placed_kernel,
 )
 from keras_xd.layers.xd.architecture_weights import MatrixArchitecture
-from keras_xd.layers.xd.finalized import StaticXD
-from keras_xd.layers.xd.finalized_kernel import StaticKernelXD
+from keras_xd.layers.xd.finalized import StaticKernelXD, StaticXD
 from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
 from keras_xd.layers.xd.warm_starts import MATRICES
 
 
-class FoldedOperation(MatrixArchitecture):
+class FoldedOperation(ConfiguredLayer, MatrixArchitecture):
     """Base class of `XDLayer`: what its matrices, kernel, bias and gates multiply out to."""
 
     def finalized_sizes(self, input_shape: Shape, form: str = "spectrum") -> finalized_sizes.Sizes:

@@ -8,9 +8,8 @@ import math
 
 import keras
 from keras import ops
-from keras.layers import InputSpec
 
-from keras_xd.core import devices, splitting, validation
+from keras_xd.core import devices, splitting
 from keras_xd.kmatrix import product, transform
 from keras_xd.layers.xd.placed_kernel import PlacedTransform
 
@@ -118,32 +117,6 @@ def channel_product(x, spectrum, groups):
     cut = _split(x, [piece.shape[0] for piece in spectrum])
     products = [_piece_product(*both, groups) for both in zip(cut, spectrum, strict=True)]
     return ops.concatenate(products, axis=0) if len(products) > 1 else products[0]
-
-
-def split_shape(input_shape, rank, data_format, layer_name):
-    """Return the number of channels and the spatial sizes of an input shape."""
-    if len(input_shape) != rank + 2:
-        raise ValueError(
-            f"Layer '{layer_name}' needs inputs of {rank + 2} axes (batch, {rank} spatial, "
-            f"channels). Received: input_shape={tuple(input_shape)}"
-        )
-    last = data_format == "channels_last"
-    spatial = range(1, rank + 1) if last else range(2, rank + 2)
-    validation.known_dimensions(input_shape, spatial, layer_name)
-    return input_shape[-1 if last else 1], tuple(input_shape[axis] for axis in spatial)
-
-
-def input_spec(sizes, channels, data_format):
-    """Return the `InputSpec` of a layer that was built for fixed spatial sizes."""
-    first, channel_axis = (1, -1) if data_format == "channels_last" else (2, 1)
-    axes = {first + index: size for index, size in enumerate(sizes)}
-    return InputSpec(ndim=len(sizes) + 2, axes={**axes, channel_axis: channels})
-
-
-def output_shape(batch, sizes, filters, data_format):
-    """Return the shape of a batch of outputs."""
-    last = data_format == "channels_last"
-    return (batch, *sizes, filters) if last else (batch, filters, *sizes)
 
 
 def with_bias(outputs, bias):

@@ -1,6 +1,5 @@
 """Penalties on the architecture of a search: near its start, or K-matrices near permutations."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import searchable_layers
 from keras_xd.core.type_aliases import Tensor
@@ -33,10 +33,7 @@ class ArchitecturePenalty(keras.regularizers.Regularizer):
     """
 
     def __init__(self, weight: float):
-        number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
-        if not number or not 0 <= weight < math.inf:
-            raise ValueError(f"`weight` must be a number of at least 0. Received: {weight=}")
-        self.weight = float(weight)
+        self.weight = float(validation.nonnegative_number(weight, "weight"))
 
     def bind(
         self, start: np.ndarray, plan: Plan | None = None
@@ -134,9 +131,7 @@ class NearPermutation(ArchitecturePenalty):
 
     def __init__(self, weight: float = 1e-3, free: int = 1):
         super().__init__(weight)
-        if not isinstance(free, int) or isinstance(free, bool) or free < 0:
-            raise ValueError(f"`free` must be an integer of at least 0. Received: {free=}")
-        self.free = free
+        self.free = validation.nonnegative_integer(free, "free")
 
     def bind(
         self, start: np.ndarray, plan: Plan | None = None

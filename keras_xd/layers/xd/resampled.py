@@ -5,7 +5,8 @@ from typing import Any, Self, Unpack
 import keras
 from keras import activations
 
-from keras_xd.core import validation
+from keras_xd.core import shapes, validation
+from keras_xd.core.configured import ConfiguredLayer, built_like
 from keras_xd.core.searchable import SearchableLayer, flatten_layers
 from keras_xd.core.type_aliases import (
     Activation,
@@ -25,7 +26,7 @@ from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class Resampled(keras.layers.Layer):
+class Resampled(ConfiguredLayer):
     """A layer of fixed spatial sizes in a model of other sizes: `y = activation(U · layer(D · x))`.
 
     `D` resamples the inputs to the sizes of the layer, `U` its outputs to the sizes of the inputs,
@@ -93,13 +94,12 @@ class Resampled(keras.layers.Layer):
         return getattr(self.layer, "shared_parts", {})
 
     def build(self, input_shape: Shape) -> None:
-        rank = len(self.sizes)
-        outer = resampling.spatial_sizes(input_shape, rank, self.data_format, self.name)
+        channels, outer = self._split_shape(input_shape)
         inner_shape = self._inner_shape(input_shape)
         if not self.layer.built:
             self.layer.build(inner_shape)
         outputs = self.layer.compute_output_shape(inner_shape)
-        same = outputs == resampling.with_sizes(outputs, self.sizes, self.data_format)
+        same = self._split_shape(outputs)[1] == self.sizes
         if outer != self.sizes and not (same and is_periodic(self.layer)):
             raise ValueError(
                 "Only an operation on a circle, with as many outputs as inputs, can be resampled "
@@ -109,9 +109,7 @@ class Resampled(keras.layers.Layer):
             )
         self._down = resampling.resampling_matrices(outer, self.sizes)
         self._up = resampling.resampling_matrices(self.sizes, outer)
-        first = 1 if self.data_format == "channels_last" else 2
-        axes = {first + axis: size for axis, size in enumerate(outer)}
-        self.input_spec = keras.layers.InputSpec(ndim=rank + 2, axes=axes)
+        self.input_spec = shapes.input_spec(outer, channels, self.data_format)
 
     def call(self, inputs: Tensor) -> Tensor:
         x = resampling.resample(inputs, self._down, self.data_format)
@@ -119,10 +117,10 @@ class Resampled(keras.layers.Layer):
         return self.activation(resampling.resample(x, self._up, self.data_format))
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        rank = len(self.sizes)
-        outer = resampling.spatial_sizes(input_shape, rank, self.data_format, self.name)
+        _, outer = self._split_shape(input_shape)
         outputs = self.layer.compute_output_shape(self._inner_shape(input_shape))
-        return resampling.with_sizes(outputs, outer, self.data_format)
+        filters, _ = self._split_shape(outputs)
+        return shapes.joined_shape(outputs[0], outer, filters, self.data_format)
 
     def multiply_adds(self, input_shape: Shape) -> int | None:
         """Return the multiply–adds of one sample: the layer's and those of the resampling."""
@@ -134,12 +132,7 @@ class Resampled(keras.layers.Layer):
         layer = keras.saving.serialize_keras_object(self.layer)
         if self.built:
             layer.pop("build_config", None)  # the layer is built here, at `sizes`
-        return {
-            **super().get_config(),
-            "layer": layer,
-            "sizes": self.sizes,
-            "activation": activations.serialize(self.activation),
-        }
+        return {**super().get_config(), "layer": layer}
 
     @classmethod
     def from_config(cls, config: Config) -> Self:
@@ -154,15 +147,17 @@ class Resampled(keras.layers.Layer):
 
     def _resampling(self, input_shape):
         """Return the multiply–adds of resampling the inputs and the outputs of the layer."""
-        rank, data_format = len(self.sizes), self.data_format
-        outer = resampling.spatial_sizes(input_shape, rank, data_format, self.name)
-        channel_axis = -1 if data_format == "channels_last" else 1
-        filters = self.layer.compute_output_shape(self._inner_shape(input_shape))[channel_axis]
-        down = resampling.multiply_adds(outer, self.sizes, input_shape[channel_axis])
-        return down + resampling.multiply_adds(self.sizes, outer, filters)
+        channels, outer = self._split_shape(input_shape)
+        outputs = self.layer.compute_output_shape(self._inner_shape(input_shape))
+        down = resampling.multiply_adds(outer, self.sizes, channels)
+        return down + resampling.multiply_adds(self.sizes, outer, self._split_shape(outputs)[0])
 
     def _inner_shape(self, input_shape):
-        return resampling.with_sizes(input_shape, self.sizes, self.data_format)
+        channels, _ = self._split_shape(input_shape)
+        return shapes.joined_shape(input_shape[0], self.sizes, channels, self.data_format)
+
+    def _split_shape(self, shape):
+        return shapes.split_shape(shape, len(self.sizes), self.data_format, self.name)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -210,17 +205,14 @@ class SearchableResampled(Resampled, SearchableLayer):
 
         The arguments are those of `XDConv.finalize`.
         """
-        static = Resampled(
+        return built_like(
+            self,
+            Resampled,
             self.layer.finalize(form, weight_dtype, tolerance),
             self.sizes,
             activation=self.activation,
             activity_regularizer=self.activity_regularizer,
-            name=self.name,
-            dtype=self.dtype_policy,
-            trainable=self.trainable,
         )
-        static.build(self.get_build_config()["input_shape"])
-        return static
 
     def describe(self) -> Description:
         """Return what the layer has become."""

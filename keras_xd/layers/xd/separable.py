@@ -7,6 +7,7 @@ from typing import Any, Unpack
 import keras
 
 from keras_xd.core import convolutions, validation
+from keras_xd.core.configured import ClassSignature, ConfiguredLayer
 from keras_xd.core.convolutions import ConvolutionOfAnyRank
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import (
@@ -46,17 +47,20 @@ class XDSeparableOptions(XDDepthwiseOptions, total=False):
     search_pointwise: bool
 
 
-class SeparableXDLayer(SearchableLayer):
+class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
     """Base class of `XDSeparableConv` of every rank."""
 
     like = keras.layers.SeparableConv1D
-    fixed: tuple[str, ...] = ()
 
     def __init__(
-        self, filters: int, kernel_size: Sizes, *args: Any, **kwargs: Unpack[XDSeparableOptions]
+        self,
+        filters: int,
+        kernel_size: Sizes,
+        *args: Any,
+        search_pointwise: bool = False,
+        **kwargs: Unpack[XDDepthwiseOptions],
     ):
         options: dict[str, Any] = dict(kwargs)
-        search_pointwise = options.pop("search_pointwise", False)
         search = {name: options.pop(name) for name in SEARCH if name in options}
         arguments = convolutions.checked_arguments(
             self, (filters, kernel_size, *args), options, ("valid", "same", "circular")
@@ -94,14 +98,10 @@ class SeparableXDLayer(SearchableLayer):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        found = dict(convolutions.shown_signature(cls).parameters)
+        found = dict(inspect.signature(cls).parameters)
         found |= {name: inspect.signature(DepthwiseXDLayer).parameters[name] for name in SEARCH}
-        pointwise = inspect.Parameter(
-            "search_pointwise", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool
-        )
-        found.setdefault("search_pointwise", pointwise)
         shown = inspect.Signature(sorted(found.values(), key=lambda p: p.kind))
-        cls.__signature__ = convolutions.ClassSignature(shown)
+        cls.__signature__ = ClassSignature(shown)
 
     def build(self, input_shape: Shape) -> None:
         self.depthwise.build(input_shape)
@@ -208,11 +208,7 @@ class SeparableXDLayer(SearchableLayer):
 
     def get_config(self) -> Config:
         search = self.depthwise.get_config()
-        return {
-            **super().get_config(),
-            **{name: search[name] for name in SEARCH},
-            "search_pointwise": self.search_pointwise,
-        }
+        return {**super().get_config(), **{name: search[name] for name in SEARCH}}
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

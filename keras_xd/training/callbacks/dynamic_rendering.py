@@ -3,8 +3,7 @@
 import keras
 
 from keras_xd.core.type_aliases import Logs
-from keras_xd.core.validation import positive_integer
-from keras_xd.layers.ccnn import margins
+from keras_xd.core.validation import nonnegative_number, positive_integer
 from keras_xd.layers.ccnn.rendering import update_rendering
 
 
@@ -44,7 +43,7 @@ class DynamicRendering(keras.callbacks.Callback):
     def __init__(self, epochs: int = 1, margin: float = 0.25):
         super().__init__()
         self.epochs = positive_integer(epochs, "epochs")
-        self.margin = margins.checked(margin)
+        self.margin = nonnegative_number(margin, "margin")
 
     def on_train_begin(self, logs: Logs = None) -> None:
         self._begun = 0

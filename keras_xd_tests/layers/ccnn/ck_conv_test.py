@@ -234,7 +234,7 @@ def test_bad_arguments_are_refused(kwargs, message):
 @pytest.mark.parametrize(
     "kwargs, input_shape, message",
     [
-        ({}, (None, None, 3), "known size.*None, None, 3"),
+        ({}, (None, None, 3), "to be known.*None, None, 3"),
         ({"rank": 2}, (None, 8, 3), "4 axes"),
         ({"kernel_size": 9, "padding": "circular"}, (None, 8, 3), "kernel_size=\\(9,\\)"),
         ({"kernel_size": 11, "learn_resolution": True}, (None, 8, 3), "sizes=\\(8,\\)"),
@@ -339,5 +339,5 @@ def test_inputs_of_other_sizes_are_refused(rng):
     layer.build((None, 8, 2))
     with pytest.raises(ValueError, match="expected axis 1 of input shape to have value 8"):
         layer(np.zeros((1, 9, 2)))
-    with pytest.raises(ValueError, match="known size"):
+    with pytest.raises(ValueError, match="to be known"):
         layers.StaticCKConv((3,), (1,)).build((None, None, 2))

@@ -104,4 +104,4 @@ def test_overlaps():
 @pytest.mark.parametrize("wrong", [-0.1, math.inf, math.nan, "1", None, True])
 def test_margins_are_numbers_of_0_or_more(wrong):
     with pytest.raises(ValueError, match="`margin` must be a"):
-        margins.checked(wrong)
+        layers.update_rendering(keras.layers.Dense(1), wrong)

@@ -180,7 +180,7 @@ def test_bad_shapes(shapes, previous):
 
 
 def test_unknown_sizes():
-    with pytest.raises(ValueError, match="but for the batch's, are known"):
+    with pytest.raises(ValueError, match="every spatial size to be known"):
         layers.DerivedCell(CELL, 2).build([(None, None, 4, 3)] * 2)
 
 

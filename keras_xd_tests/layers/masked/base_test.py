@@ -137,7 +137,7 @@ def test_float64_is_kept(rng):
         ({"input_width": 3}, "`input_width` must be a RelativeMask or None. Received: input_wi"),
         ({"block": (0, 2)}, "`block` must be the number of a block.*depth_mask=None"),
         ({"depth_mask": RelativeMask()}, "`block` must be the number of a block.*block=None"),
-        ({"initial_value": 2}, "`initial_value` must be a number from the threshold"),
+        ({"initial_value": 2}, r"`initial_value` must be a number in \[0.1, 0.85\]"),
     ],
 )
 def test_bad_arguments(options, message):

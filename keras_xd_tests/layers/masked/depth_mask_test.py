@@ -77,7 +77,7 @@ def test_configurations():
     "kwargs, message",
     [
         ({"blocks": 0}, "blocks=0"),
-        ({"blocks": 1}, "at least 2 blocks. Received: blocks=1"),
+        ({"blocks": 1}, "`blocks` must be an integer.*Received: blocks=1"),
         ({"blocks": 4, "temperature": 2.0}, "temperature=2.0, which takes 1.285"),
     ],
 )

@@ -79,5 +79,5 @@ def test_shares_add_up_to_the_size_and_have_its_gradient():
 
 @pytest.mark.parametrize("value", [0.05, 0.9, True, "full"])
 def test_bad_initial_value(value):
-    with pytest.raises(ValueError, match="`initial_value` must be a number from the threshold"):
+    with pytest.raises(ValueError, match=r"`initial_value` must be a number in \[0.1, 0.85\]"):
         layers.RelativeMask(initial_value=value)

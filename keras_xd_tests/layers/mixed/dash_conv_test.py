@@ -150,8 +150,8 @@ def test_one_tap_is_one_candidate_whatever_the_dilation():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kernel_sizes": ()}, "`kernel_sizes` must be different integers"),
-        ({"kernel_sizes": (3, 3)}, "`kernel_sizes` must be different integers"),
+        ({"kernel_sizes": ()}, "`kernel_sizes` must be different ones"),
+        ({"kernel_sizes": (3, 3)}, "`kernel_sizes` must be different ones"),
         ({"dilations": (0,)}, r"Received: dilations\[0\]=0"),
         ({"temperature": 0}, "above 0 and finite. Received: temperature=0"),
         ({"relaxation": "hard"}, "Received: relaxation='hard'"),

@@ -126,7 +126,7 @@ def test_layer_checks(arguments, shape):
         ({"groups": 2}, (None, 8, 8, 3), "must divide the number of input channels"),
         ({"partial_channels": 2}, (None, 8, 8, 3), "`partial_channels` must divide the number of"),
         ({"kernel_size": 9}, (None, 9, 8, 3), "must fit its input"),
-        ({}, (None, None, 8, 3), "sizes, but for the batch's, are known"),
+        ({}, (None, None, 8, 3), "every spatial size to be known"),
         ({}, (None, 8, 3), "needs inputs of 4 axes"),
     ],
 )

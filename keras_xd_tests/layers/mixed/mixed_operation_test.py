@@ -250,18 +250,14 @@ def test_layer_checks(layer_class, arguments, shape, settled):
         ({"candidates": ("skip", "skip")}, None, "different names of"),
         ({"candidates": ("convolution_3",)}, None, "an operation beside the convolution"),
         ({"candidates": ()}, None, "an operation beside the convolution"),
-        (
-            {"other_weight": 1},
-            None,
-            "a number from 0 to below 1, or None.* Received: other_weight=1",
-        ),
+        ({"other_weight": 1}, None, r"a number in \[0, 1\)\. Received: other_weight=1"),
         ({"other_weight": -0.1}, None, "Received: other_weight=-0.1"),
         ({"other_weight": True}, None, "Received: other_weight=True"),
         ({"update": "sgd"}, None, "`update` must be one of 'softmax', 'exponentiated_gradient'"),
         ({"partial_channels": 4}, None, "must divide `filters`"),
         ({"partial_channels": 0}, None, "must be an integer of at least 1"),
         ({"padding": "circular"}, None, "`padding` must be one of 'valid', 'same'"),
-        ({}, (None, 8, None, 3), "are known"),
+        ({}, (None, 8, None, 3), "to be known"),
     ],
 )
 def test_bad_input(arguments, shape, message):

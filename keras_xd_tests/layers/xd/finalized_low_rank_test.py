@@ -95,7 +95,7 @@ def test_multiply_adds_are_those_of_the_products(groups):
     count += 2 * 5 * 7 * filters * 3 * ranks[2]
     shapes = (sizes, outputs, ranks, channels, filters, groups)
     assert finalized_low_rank.multiply_adds(*shapes) == count
-    static = layers.StaticLowRankXD(*shapes)
+    static = layers.StaticLowRankXD(*shapes[:-1], groups=groups)
     static.build((None, *sizes, channels))
     assert static.multiply_adds(None) == count
     assert finalized_low_rank.count_parameters(*shapes) == static.count_params() - filters

@@ -12,7 +12,7 @@ from keras import ops
 import keras_xd
 from keras_xd import layers
 from keras_xd.layers.xd import functional
-from keras_xd.layers.xd.static_operation import StaticOperation
+from keras_xd.layers.xd.finalized import StaticOperation
 from keras_xd.testing import assert_close, check_layer
 
 # Layers of every kind and the shape of their inputs: one and several groups of blocks, strides,
@@ -202,7 +202,7 @@ def test_a_file_keeps_its_pieces(layer_class, shape, pieces, rng, monkeypatch, t
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     assert_close(ops.convert_to_numpy(loaded(inputs)), expected)
     static = next(layer for layer in loaded.layers if isinstance(layer, layers.StaticXD))
-    assert static.get_config()["pieces"] == pieces
+    assert static.get_config()["pieces"] == tuple(pieces)
     assert len(static.spectrum) == len(pieces)
 
 
