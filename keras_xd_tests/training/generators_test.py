@@ -35,7 +35,7 @@ def samples(count=None, size=4, drawn=None):
 def search_model(mode="first_order", **options):
     keras.utils.set_random_seed(4)
     search = SearchModel(small_model())
-    options = {"run_eagerly": True, "mode": mode, **options}
+    options = {"mode": mode, **options}
     search.compile("sgd", "sgd", "sparse_categorical_crossentropy", **options)
     return search
 

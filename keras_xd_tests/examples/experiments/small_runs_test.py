@@ -48,7 +48,7 @@ RUNS = {
         *("music", 0, "--synthetic --seeds 3 --epochs 2 --warmup 1 --channels 4 --levels 1"),
         ("undilated", "xd_causal", "xd_windowed", "undilated_sampled"),
     ),
-    "dnarch": ("dnarch", 8, f"cifar10 {DNARCH} --size 8", ("plain", "K", "KR", "KRWD")),
+    "dnarch": ("dnarch", 8, f"cifar10 {DNARCH} --size 8", ("plain", "KRWD")),
     "sequences": ("dnarch", 8, f"mnist {DNARCH} --size 4", ("KRWD",)),
     "expressions": ("dnarch", 8, f"listops {DNARCH} --subset 7 --blocks 2", ("KRWD",)),
     "pressures": ("dnarch", 8, f"darcy {DNARCH} --size 8 --subset 10", ("KRWD",)),
@@ -72,8 +72,8 @@ RUNS = {
         ("convolution",),
     ),
     "depth": ("chrysalis", 4, f"--experiment depth {CHRYSALIS}", ("depth_2",)),
-    "search": ("nos", 8, f"search {NOS} --seeds 3", ("nos_guided", "random", "resnet")),
-    "guidance": ("nos", 8, f"guidance {NOS}", ("unguided", "weight_100")),
+    "search": ("nos", 8, f"search {NOS} --seeds 3", ("nos_guided", "resnet")),
+    "guidance": ("nos", 8, f"guidance {NOS}", ("weight_100",)),
     "calibration": (
         *("nos", 8, "calibration --epochs 1 --batch-size 8 --pool 2"),
         ("none", "channel_attention"),
@@ -150,7 +150,7 @@ def three_stages(shape, classes, width=4):
         y = keras.layers.Conv2D(width, 3, strides, "same", use_bias=False, name=f"{name}_conv1")(x)
         y = keras.layers.BatchNormalization(name=f"{name}_conv1_normalization")(y)
         y = keras.layers.ReLU(name=f"{name}_relu1")(y)
-        y = keras.layers.Conv2D(width, 3, padding="same", name=f"{name}_conv2")(y)
+        y = keras.layers.Conv2D(width, 3, padding="same", use_bias=False, name=f"{name}_conv2")(y)
         y = keras.layers.ReLU(name=f"stage{stage}_block3_relu2")(y)
         x = keras.layers.Activation("linear", name=f"stage{stage}")(y)
     x = keras.layers.GlobalAveragePooling2D(name="pool")(x)

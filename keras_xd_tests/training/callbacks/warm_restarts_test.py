@@ -21,7 +21,7 @@ def search_model(optimizer=None, architecture_optimizer=None, seed=4, **options)
         optimizer or keras.optimizers.SGD(0.01, momentum=0.9),
         architecture_optimizer or keras.optimizers.SGD(0.01, momentum=0.9),
         "mse",
-        **{"run_eagerly": True, **options},
+        **options,
     )
     return search
 
@@ -94,7 +94,7 @@ def expected_rates(times, first, factor, highest, lowest):
 
 @pytest.mark.parametrize(
     ("granularity", "run"),
-    [("epoch", {}), ("batch", {}), ("batch", {"run_eagerly": False, "steps_per_execution": 2})],
+    [("epoch", {}), ("batch", {}), ("batch", {"steps_per_execution": 2})],
 )
 def test_rates(granularity, run):
     search = search_model(**run)
@@ -124,9 +124,9 @@ def test_rates(granularity, run):
     assert int(search.search_optimizer.weights_optimizer.iterations) == 8
 
 
-@pytest.mark.parametrize(("mode", "run_eagerly"), [("joint", False), ("second_order", True)])
-def test_weights_and_slots_start_from_scratch_and_the_architecture_does_not(mode, run_eagerly):
-    search = search_model(keras.optimizers.Adam(0.01), mode=mode, run_eagerly=run_eagerly)
+@pytest.mark.parametrize("mode", ["joint", "second_order"])
+def test_weights_and_slots_start_from_scratch_and_the_architecture_does_not(mode):
+    search = search_model(keras.optimizers.Adam(0.01), mode=mode)
     start = groups(search)[0]
     data = {} if mode == "joint" else {"architecture_validation_split": 0.5}
     recorder, _ = fit(search, WarmRestarts(2, seed=7), 5, **data)
