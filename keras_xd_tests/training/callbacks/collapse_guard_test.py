@@ -34,7 +34,7 @@ def mixture(name="mix", **options):
 def fit(layers, guard, epochs=2, rate=0.0, shape=(8, 1), **options):
     """Train by one batch an epoch; return the history and the messages of the warnings."""
     search = SearchModel(keras.Sequential([keras.Input(shape), *layers]))
-    search.compile("sgd", keras.optimizers.SGD(rate), "mse", **options)
+    search.compile("sgd", keras.optimizers.SGD(rate), "mse", run_eagerly=True, **options)
     x = classification_data(2)[0].reshape(-1, *shape)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
@@ -148,7 +148,7 @@ def test_cells_collapse_too():
     names = ("identity", "dilated_3")
     model = keras_xd.models.nos_search_network(3, 1, (8, 8, 3), 2, operations=names)
     search = keras_xd.SearchModel(model)
-    search.compile("sgd", "sgd", "mse")
+    search.compile("sgd", "sgd", "mse", run_eagerly=True)
     normal, reduction = (model.get_layer(name).architecture for name in ("cell1", "cell2"))
     normal.logits.assign(np.tile([9.0, 0], (18, 1)))
     reduction.logits.assign(np.zeros((18, 2)))

@@ -41,16 +41,13 @@ def tiny(rng, monkeypatch):
         monkeypatch.setitem(models.TASKS, name, task)
 
 
-@pytest.mark.parametrize("task", ["trec", "ptb", "mlp", "vit"])
+@pytest.mark.parametrize("task", ["trec", "ptb", "vit"])
 def test_tasks_are_trained(task, tiny, tmp_path):
     options, results = structured.parse([*TINY, "--tasks", task, "--output", str(tmp_path)])
     data = structured.Data(task, options)
-    dense = structured.run(task, "dense", "1", 0, data)
-    small = structured.run(task, "monarch", "0.5", 0, data)
-    assert small["kernels"] == dense["left"] == dense["kernels"] > small["left"]
-    assert small["left"] <= 0.5 * small["kernels"]
-    highest = np.inf if task == "ptb" else 1
-    assert all(0 <= run["score"] <= highest for run in (dense, small))
+    run = structured.run(task, "monarch", "0.5", 0, data)
+    assert 0 < run["left"] <= 0.5 * run["kernels"]
+    assert 0 <= run["score"] <= (np.inf if task == "ptb" else 1)
 
 
 def test_the_seed_decides(tiny, tmp_path):
@@ -61,3 +58,5 @@ def test_the_seed_decides(tiny, tmp_path):
     first, other, again = (structured.run("mlp", "monarch", "0.5", s, data) for s in (0, 1, 0))
     assert again["loss"] == first["loss"] and again["score"] == first["score"]
     assert other["loss"] != first["loss"]
+    dense = structured.run("mlp", "dense", "1", 0, data)
+    assert dense["left"] == dense["kernels"] == first["kernels"] > first["left"]
