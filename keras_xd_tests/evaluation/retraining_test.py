@@ -122,7 +122,7 @@ def test_a_search_in_fit_returns_the_model_to_evaluate(rng):
 
     def fit(model, share, rate):
         search = keras_xd.SearchModel(keras_xd.rewrite(model, to="dash", dilations=(1,)))
-        search.compile(keras.optimizers.SGD(rate), "adam", "mse")
+        search.compile(keras.optimizers.SGD(rate), "adam", "mse", run_eagerly=True)
         search.fit(x, y, epochs=round(4 * share), verbose=0)
         return keras_xd.finalize(search)
 

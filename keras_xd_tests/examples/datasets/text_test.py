@@ -86,3 +86,14 @@ def test_what_is_wrong_is_said(folder, monkeypatch):
     (folder / "text_mr.txt").write_text("\n")
     with pytest.raises(ValueError, match="which is empty"):
         data.load("mr", folder)
+
+
+@pytest.mark.real_data("KERAS_XD_DATA_DIR", "text_mr.txt")
+def test_real_sentences(data_path):
+    numbers = {"mr": (8530, 1066, 1066), "trec": (4907, 545, 500), "sst2": (6920, 872, 1821)}
+    for name, expected in numbers.items():
+        found = data.load(name, data_path.parent)
+        parts = (found.train, found.validation, found.test)
+        assert tuple(len(inputs) for inputs, _ in parts) == expected
+        assert found.classes == (6 if name == "trec" else 2)
+        assert data.load(name).words == found.words  # from the environment variable
