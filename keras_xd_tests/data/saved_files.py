@@ -71,14 +71,14 @@ def causal():
 def structured():
     """Structured layers of all kinds and families."""
     inputs = keras.Input((4,), dtype="int32")
-    x = layers.StructuredEmbedding(8, 4, share=1.0, name="embedding")(inputs)
-    x = layers.StructuredLSTM(4, share=1.0, return_sequences=True, name="lstm")(x)
+    x = layers.StructuredEmbedding(8, 4, density=1.0, name="embedding")(inputs)
+    x = layers.StructuredLSTM(4, density=1.0, return_sequences=True, name="lstm")(x)
     for cell in (StructuredLSTMCell, StructuredGRUCell):
-        x = keras.layers.RNN(cell(4, share=1.0), return_sequences=True, name=cell.__name__)(x)
-    x = layers.StructuredGRU(4, "low_rank", share=1.0, return_sequences=True, name="gru")(x)
-    x = layers.StructuredEinsumDense("abc,cd->abd", (None, 4), share=1.0, name="einsum")(x)
+        x = keras.layers.RNN(cell(4, density=1.0), return_sequences=True, name=cell.__name__)(x)
+    x = layers.StructuredGRU(4, "low_rank", density=1.0, return_sequences=True, name="gru")(x)
+    x = layers.StructuredEinsumDense("abc,cd->abd", (None, 4), density=1.0, name="einsum")(x)
     for family in ("block_tensor_train", "monarch", "blast", "low_rank", "kaleidoscope"):
-        x = layers.StructuredDense(8, family, share=1.0, name=family)(x)
+        x = layers.StructuredDense(8, family, density=1.0, name=family)(x)
     return keras.Model(inputs, x, name="structured")
 
 
