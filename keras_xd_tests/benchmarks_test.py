@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import importlib
-import inspect
 import io
 import json
 import pathlib
@@ -179,33 +178,6 @@ def test_low_ranks_are_measured(monkeypatch, rng):
     assert len(row) == 5 and row[3].endswith(" ×")
 
 
-def dense_of_k_matrices(shape, count):
-    """Return a network of KDense."""
-    return keras.Sequential(
-        [keras.Input(shape), keras.layers.Flatten(), layers.KDense(16), keras.layers.Dense(10)]
-    )
-
-
-def test_eight_bits_are_measured(monkeypatch):
-    quantized = scripts["quantized"]
-    data = (
-        [part[:64] for part in quantized.digits()[0]],
-        [part[:32] for part in quantized.digits()[1]],
-    )
-    monkeypatch.setattr(quantized, "CASES", {"digits": lambda: data})
-    monkeypatch.setattr(quantized, "blocks", dense_of_k_matrices)  # CCNN blocks take long
-    monkeypatch.setattr(quantized, "MODES", (None, "int8"))
-    # Each would trace a function for each of the models.
-    monkeypatch.setattr(quantized, "accuracy", lambda *_: 50.0)
-    monkeypatch.setattr(timing, "milliseconds", lambda models, *_: {"32": [1.0] * len(models)})
-    words = ["--epochs", "1", "--rounds", "1", "--layers", "1", "--depth", "1", "--dry-run"]
-    found = quantized.main(words)
-    weights = {(form, mode): row[0] for form, mode, _, *row in found["digits"]}
-    assert all(
-        weights[form, "int8"] < 0.5 * weights[form, "float32"] for form in quantized.SEARCHED
-    )
-
-
 def test_formats_are_measured_and_refusals_told(tmp_path, monkeypatch, capsys):
     formats = scripts["formats"]
 
@@ -332,32 +304,7 @@ def test_a_step_of_cells_is_measured(monkeypatch):
     assert f"{found['later step'] / (least + products):.1f} times the sum" in line
 
 
-def stand_in(name):
-    """Return a function of small networks, with the arguments of one of `keras_xd.models`."""
-    arguments = inspect.signature(getattr(keras_xd.models, name))
-
-    def network(*values, **keywords):
-        given = arguments.bind(*values, **keywords).arguments
-        return small_lenet(given["input_shape"], given["classes"])
-
-    return network
-
-
-@pytest.mark.parametrize("kind", ["partial", nos.PERTURBATION, nos.DERIVED])
-def test_a_step_of_a_relaxation_is_measured(kind, monkeypatch):
-    monkeypatch.setattr(nos, "GENOTYPES", 1)
-    monkeypatch.setattr(nos, "EVALUATIONS", 1)
-    name = "nos_network" if kind == nos.DERIVED else "nos_search_network"
-    monkeypatch.setattr(keras_xd.models, name, stand_in(name))
-    found = nos.measure_relaxation(3, 4, 1, kind, (8, 8, 3))
-    assert 0 < found["later step"] < found["first step"] and found["memory"] > 0
-    assert ("evaluation" in found) == (kind == nos.PERTURBATION)
-
-
 # Terms
-
-
-SMALL = ("--space", "cell", "--trials", "5", "--initial-trials", "4", "--seeds", "2")
 
 
 def test_trials_of_proposals_are_taken_over(monkeypatch):

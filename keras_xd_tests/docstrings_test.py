@@ -183,13 +183,6 @@ def test_examples_run(blocks, tmp_path, monkeypatch):
             keras.config.set_dtype_policy(policy)
 
 
-def test_examples_are_found():
-    text = "Example:\n\n    ```python\n    a = 1\n    b = 2\n    ```\n\n```bash\nls\n```\n"
-    assert examples(text) == ["a = 1\nb = 2\n"]
-    assert len(examples(f"{text}\n>>> 1 + 1\n2\n")) == 2
-    assert not examples("No example.")
-
-
 @pytest.mark.parametrize("code", ["1 / 0\n", ">>> 1 / 0\n", ">>> 1 + 1\n3\n"])
 def test_failing_examples_fail(code):
     with pytest.raises((ZeroDivisionError, AssertionError)):

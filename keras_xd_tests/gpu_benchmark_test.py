@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 
-import keras
 import numpy as np
 import pytest
 
@@ -54,25 +53,6 @@ def test_errors_are_relative_and_not_a_number_if_a_gradient_is():
     assert gpu_backends.errors(found, expected) == pytest.approx((0.01, 0.1))
     found[1] = np.array([2.0, np.nan, 2.0])
     assert np.isnan(gpu_backends.errors(found, expected)[1])
-
-
-def test_weights_are_moved_by_a_part_of_their_size():
-    layer = keras.layers.Dense(50)
-    before = gpu_backends.built(layer, np.ones((1, 40))).kernel.numpy()
-    kernel, bias = gpu_backends.moved_weights(layer)
-    moved = np.linalg.norm(kernel - before) / np.linalg.norm(before)
-    assert moved == pytest.approx(gpu_backends.MOVE, rel=0.1) and not bias.any()
-    other = gpu_backends.built(keras.layers.Dense(50), np.ones((1, 40)), [kernel, bias])
-    np.testing.assert_array_equal(other.kernel, kernel)
-
-
-@pytest.mark.parametrize(
-    ("error", "of_convolution", "wrong"),
-    [(0.004, 0.0, False), (0.0041, 0.0, True), (0.01, 0.0015, False), (np.nan, 1.0, True)],
-)
-def test_an_error_has_a_bound(error, of_convolution, wrong):
-    errors = {"XDConv": error, "Conv": of_convolution}
-    assert bool(gpu.check(errors, rounding=0.001)) == wrong
 
 
 # As on a machine that has a GPU and the backend, but not TensorFlow. Rounds are short.

@@ -233,19 +233,3 @@ def test_only_public_names_and_sound_constructs():
 def test_the_check_finds(source):
     syntax = ast.parse(source)
     assert violations(syntax, keras_private_names(), own_private_names(syntax))
-
-
-@pytest.mark.parametrize(
-    ("source", "package", "expected"),
-    [
-        ("import tensorflow as tf", "keras_xd", "tensorflow"),
-        ("from keras_xd.kmatrix import radix", "keras_xd", "keras_xd.kmatrix.radix"),
-        ("from keras_xd.kmatrix import KMatrix", "keras_xd", "keras_xd.kmatrix"),
-        ("from . import radix", "keras_xd.kmatrix", "keras_xd.kmatrix.radix"),
-        ("from ..models import lenet", "keras_xd.kmatrix", "keras_xd.models"),
-        ("def f():\n    import jax", "keras_xd", "jax"),
-    ],
-)
-def test_the_reader_finds(source, package, expected):
-    known = {"keras_xd.kmatrix.radix", "keras_xd.kmatrix"}
-    assert [name for _, name in imported_modules(ast.parse(source), package, known)] == [expected]

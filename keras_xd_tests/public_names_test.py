@@ -5,7 +5,6 @@ import importlib
 import inspect
 import pydoc
 import re
-import textwrap
 
 import pytest
 
@@ -97,25 +96,6 @@ def test_packages_bind_no_other_public_names():
         module = importlib.import_module(module_name(path))
         left_out = {"visualization"} if module is keras_xd else set()
         assert bound_names(tree(path)) - OWN <= {*module.__all__, *left_out}, path
-
-
-def test_the_reader_finds_names():
-    text = """
-        import a.b
-        from c import d as e, _f
-        if TYPE_CHECKING:
-            import g
-        elif True:
-            (h, i), j = 1, [k for k in ()]
-        else:
-            def l():
-                m = 1
-        try:
-            n: int = 1
-        except ImportError:
-            o = 1
-        """
-    assert bound_names(ast.parse(textwrap.dedent(text))) == set("aehijlno")
 
 
 def test_other_names_are_still_missing():

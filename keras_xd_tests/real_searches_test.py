@@ -1,6 +1,5 @@
 """The benchmark of searches on real tasks: its trainings, its points and what it writes."""
 
-import dataclasses
 import importlib
 import json
 import types
@@ -39,18 +38,6 @@ def test_numbers_of_keras_tuner_give_the_drawn_term(name):
         elif again == values:
             longest = max(longest, len(values["term"]))
     assert task.choices is None or longest > 0
-
-
-def test_networks_of_too_many_operations_are_refused():
-    task = TASKS["einspace"]
-    values = {"term": str(task.space.first())}
-    assert real_tasks.refusal(task, values) is None
-    reason = real_tasks.refusal(dataclasses.replace(task, operations=1), values)
-    assert reason.endswith("operations exceed the limit 1")
-    assert real_tasks.refusal(TASKS["cells"], {"term": "is not read"}) is None
-    reason = real_tasks.refusal(dataclasses.replace(task, multiply_adds=9), values)
-    assert reason.endswith("exceeds the limit 9") and "multiply_adds" in reason
-    assert "at most 100 operations and 15 million multiply–adds" in task.words()
 
 
 @pytest.mark.parametrize("name", TASKS)

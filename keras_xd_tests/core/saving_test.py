@@ -19,7 +19,7 @@ from keras_xd_tests.training.gated_dense import gated_model
 
 def search_model():
     search = SearchModel(gated_model())
-    search.compile("sgd", "sgd", "sparse_categorical_crossentropy", run_eagerly=True)
+    search.compile("sgd", "sgd", "sparse_categorical_crossentropy")
     return search
 
 

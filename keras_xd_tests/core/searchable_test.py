@@ -162,7 +162,7 @@ def test_frozen_architecture_stays_in_a_compiled_model(optimizer):
 def test_frozen_architecture_is_saved(tmp_path):
     x, y = classification_data()
     model = searchable.freeze_architecture(gated_model())
-    model.compile("adam", "sparse_categorical_crossentropy", run_eagerly=True)
+    model.compile("adam", "sparse_categorical_crossentropy")
     model.fit(x, y, verbose=0)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")

@@ -99,15 +99,3 @@ def test_functions_have_hints():
 def test_names_in_hints_exist():
     for function in FUNCTIONS.values():
         typing.get_type_hints(function, localns=NAMES)
-
-
-class Example:
-    def __init__(self, size: int):
-        self.size = size
-
-    def bare(self, size, *others: int, **options):
-        return size
-
-    @classmethod
-    def made(cls, size: int) -> "Example":
-        return cls(size)

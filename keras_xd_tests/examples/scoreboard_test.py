@@ -1,9 +1,7 @@
-"""The scoreboard: its tasks and methods, small runs of the script, what its page says."""
+"""The scoreboard: its tasks and its wide backbone."""
 
-import dataclasses
 import functools
 import importlib
-import json
 import math
 
 import keras
@@ -32,9 +30,6 @@ def shallow(monkeypatch):
     """Networks of two levels or one block, which are those of more but for the number."""
     monkeypatch.setattr(networks, "MUSIC", {**networks.MUSIC, "levels": 2})
     monkeypatch.setattr(keras_xd.models, "fno", functools.partial(keras_xd.models.fno, blocks=1))
-
-
-# Tasks
 
 
 @pytest.mark.parametrize("name", tasks.TASKS)
@@ -96,71 +91,3 @@ def test_errors_are_those_of_their_definitions(rng):
     odds = 1 / (1 + np.exp(-keys.astype("float64")))
     expected = -np.log(np.where(notes == 1, odds, 1 - odds)).sum() / 4
     assert tasks.nats(notes, keys) == pytest.approx(expected, rel=1e-6)
-
-
-# Methods
-
-
-# The script
-
-
-def one_convolution(data):
-    inputs = keras.Input(data.shape)
-    x = keras.layers.Conv1D(4, 5, padding="same", activation="relu")(inputs)
-    x = keras.layers.GlobalAveragePooling1D()(x)
-    return keras.Model(inputs, keras.layers.Dense(data.classes)(x))
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    """Few updates, one setting, a small backbone, no timing."""
-    small = dataclasses.replace(tasks.TASKS["mnist"], backbone=one_convolution)
-    monkeypatch.setitem(tasks.TASKS, "mnist", small)
-    monkeypatch.setattr(script, "SMALL_UPDATES", 2)
-    monkeypatch.setattr(methods, "PERIODS", 1)
-    monkeypatch.setattr(methods, "RATES", (1e-3,))
-    monkeypatch.setattr(methods, "PAIRS", ((1e-3, 2),))
-    times = {"1": [2.0, 1.0], "64": [3.0, 1.0]}
-    monkeypatch.setattr(script.timing, "milliseconds", lambda *_: times)
-
-
-def test_small_runs_of_some_methods(quick, tmp_path, monkeypatch, capsys):
-    names = ["backbone", "darts"]
-    arguments = ["--small", "--tasks", "mnist", "--seeds", "1", "--output", str(tmp_path)]
-    arguments += ["--methods", *names]
-    results = script.main(arguments)
-    assert len(results.runs) == 2 * len(names)
-    for method in names:
-        choice = results.find("mnist", method, report.CHOICE)
-        assert [choice["setting"]] == methods.settings(method) and len(choice["errors"]) == 1
-        run = results.find("mnist", method, 1)
-        parts = {"search": 2} if method in report.SEARCHES else {"training": 2}
-        if method == "darts":
-            parts = {"search": 1, "training": 1}
-        assert run["updates"] == parts and set(run["cpu_seconds"]) == set(parts)
-        assert run["multiply_adds"] > 0 and run["parameters"] > 0
-    text = (tmp_path / "scoreboard.md").read_text()
-    assert text in capsys.readouterr().out
-    assert "`python examples/scoreboard.py --small`" in text
-    assert {path.suffix for path in tmp_path.iterdir()} == {".md", ".json"}
-    assert json.loads((tmp_path / "scoreboard.json").read_text())["runs"] == results.runs
-    # Nothing is left to do, and no other results are written over.
-    monkeypatch.setattr(script, "run", None)
-    assert script.main(arguments).runs == results.runs
-    with pytest.raises(SystemExit):
-        script.main([*arguments[1:]])
-    assert "not overwritten unless --overwrite" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--tasks", "imagenet"], "invalid choice: 'imagenet'"),
-        (["--methods", "rnn"], "invalid choice: 'rnn'"),
-        (["--seeds", "-1"], "--seeds"),
-    ],
-)
-def test_bad_arguments(arguments, message, tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        script.main(["--small", *arguments, "--output", str(tmp_path)])
-    assert message in capsys.readouterr().err

@@ -15,23 +15,16 @@ With `--output` records are kept after each number, and a later call with the sa
 what is missing.
 """
 
-import argparse
 import json
-import os
 import pathlib
 import sys
 import tempfile
 import time
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import numpy as np
 
 from keras_xd.core import files
+from keras_xd_tests import commands
 from keras_xd_tests.faults import disks, report, running, searching, training, workers
 
 JOBS = {
@@ -55,11 +48,9 @@ TURNS = (
 )
 
 
-def numbered(faults, kind, number, names):
-    """Run the kill or the fill of a number; return its record, `None` for a job left out."""
+def numbered(faults, kind, number):
+    """Run the kill or the fill of a number; return its record."""
     name = TURNS[number % len(TURNS)]
-    if name not in names:
-        return None
     rng = np.random.default_rng([faults.seed, ("kill", "fill").index(kind), number])
     begin = time.monotonic()
     found = getattr(faults, kind)(name, rng)
@@ -69,16 +60,11 @@ def numbered(faults, kind, number, names):
 
 def main(words=None):
     """Run the command; return the records with findings."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=200, help="number of jobs that are killed")
+    parser = commands.parser(__doc__, count=200)
     parser.add_argument("--fills", type=int, default=40, help="number of disks that are filled")
-    parser.add_argument("--jobs", nargs="+", choices=list(JOBS), default=list(JOBS))
-    parser.add_argument("--only", type=int, help="number of one kill")
     parser.add_argument("--only-fill", type=int, help="number of one disk")
     parser.add_argument("--minutes", type=float, help="end after this time; go on with --output")
     parser.add_argument("--output", type=pathlib.Path, help="JSON file of records, taken up again")
-    parser.add_argument("--page", type=pathlib.Path, help="page to write")
     options = parser.parse_args(words)
     plan = [("kill", n) for n in range(options.count)] + [("fill", n) for n in range(options.fills)]
     if options.only is not None or options.only_fill is not None:
@@ -96,11 +82,9 @@ def main(words=None):
         for kind, number in plan:
             if options.minutes and time.monotonic() - begin > 60 * options.minutes:
                 break
-            record = None
-            if (kind, number) not in known:
-                record = numbered(faults, kind, number, options.jobs)
-            if record is None:
+            if (kind, number) in known:
                 continue
+            record = numbered(faults, kind, number)
             if kind == "fill":
                 record["disk"] = faults.disk.kind
             records.append(record)

@@ -9,7 +9,6 @@ that Keras raises for its own format) in a short time, without running code, wit
 file outside of its folder, and without more than a gigabyte of memory.
 """
 
-import argparse
 import collections
 import contextlib
 import json
@@ -21,15 +20,10 @@ import time
 import traceback
 import warnings
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import keras
 import numpy as np
 
+from keras_xd_tests import commands
 from keras_xd_tests.fuzz import formats, guard
 
 MOST_MEMORY = 1 << 30
@@ -115,29 +109,17 @@ def command(seed, number):
     return f"python -m keras_xd_tests.fuzz --seed {seed} --only {number}"
 
 
-def summary_of(results, seed):
-    """Return what the page needs of results."""
-    rows = {}
-    for result in results:
-        start = {"count": 0, "outcomes": {}, "slowest": [0.0, 0], "findings": 0}
-        row = rows.setdefault(result["format"], start)
-        row["count"] += 1
-        row["outcomes"][result["outcome"]] = row["outcomes"].get(result["outcome"], 0) + 1
-        row["slowest"] = max(row["slowest"], [result["seconds"], result["number"]])
-        row["findings"] += bool(result["findings"])
-    return {"seed": seed, "formats": rows}
-
-
-def page(summary, findings, memory):
+def page(results, seed, memory):
     """Return the text of the page."""
-    rows, seed = summary["formats"], summary["seed"]
-    count = sum(row["count"] for row in rows.values())
+    rows, findings = {}, [result for result in results if result["findings"]]
+    for result in results:
+        rows.setdefault(result["format"], []).append(result)
     lines = [
         "# Damaged files, texts and states",
         "",
-        f"Written by `python -m keras_xd_tests.fuzz --count {count} --seed {seed} --page "
-        f"benchmarks/fuzz.md`: {count} inputs, {len(findings)} of them with a finding; memory "
-        f"grew by {memory >> 20} MB in all.",
+        f"Written by `python -m keras_xd_tests.fuzz --count {len(results)} --seed {seed} --page "
+        f"benchmarks/fuzz.md`: {len(results)} inputs, {len(findings)} of them with a finding; "
+        f"memory grew by {memory >> 20} MB in all.",
         "",
         "Inputs are valid files, texts and states with bytes, tokens, values of JSON, arrays and "
         "members of archives changed, lost, added, exchanged or repeated; one in fifty "
@@ -150,11 +132,11 @@ def page(summary, findings, memory):
         "|---|---|---|---|---|---|",
     ]
     for name, row in rows.items():
-        read = row["outcomes"].get("read", 0)
-        slowest = 1000 * row["slowest"][0]
+        read = sum(result["outcome"] == "read" for result in row)
+        slowest = 1000 * max(result["seconds"] for result in row)
+        bad = sum(bool(result["findings"]) for result in row)
         lines.append(
-            f"| {name} | {row['count']} | {read} | {row['count'] - read} | {slowest:.0f} | "
-            f"{row['findings']} |"
+            f"| {name} | {len(row)} | {read} | {len(row) - read} | {slowest:.0f} | {bad} |"
         )
     if findings:
         lines += ["", "## Findings", ""]
@@ -166,22 +148,13 @@ def page(summary, findings, memory):
 
 def main(words=None):
     """Run the command; return the results with findings."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--start", type=int, default=0)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--only", type=int, help="number of one input")
-    parser.add_argument("--page", type=pathlib.Path, help="page to write")
-    parser.add_argument("--output", type=pathlib.Path, help="JSON file of summary and findings")
-    options = parser.parse_args(words)
-    start, count = options.start, options.count
-    if options.only is not None:
-        start, count = options.only, 1
+    options = commands.parser(__doc__, count=100_000).parse_args(words)
+    numbers = range(options.count) if options.only is None else [options.only]
     results, findings, kinds = [], [], collections.Counter()
     interrupted = contextlib.suppress(KeyboardInterrupt)  # what is done is reported
     with tempfile.TemporaryDirectory() as folder, interrupted:
         fuzz = Fuzz(options.seed, folder)
-        for number in range(start, start + count):
+        for number in numbers:
             result = fuzz.run(number)
             results.append(result)
             if result["findings"]:
@@ -195,13 +168,10 @@ def main(words=None):
             if result["format"] == ".keras" and number % 200 == 0:
                 keras.utils.clear_session()
     grown = guard.memory() - fuzz.memory
-    summary = {**summary_of(results, options.seed), "memory": grown}
     if options.only is not None:
         print(json.dumps(results[0], indent=1))
-    if options.output:
-        options.output.write_text(json.dumps({**summary, "findings": findings}, indent=1))
     if options.page:
-        options.page.write_text(page(summary, findings, grown), encoding="utf-8")
+        options.page.write_text(page(results, options.seed, grown), encoding="utf-8")
     print(f"{len(results)} inputs, {len(findings)} with findings")
     return findings
 

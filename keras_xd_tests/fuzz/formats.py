@@ -19,7 +19,7 @@ from keras_xd.core.searchable import architecture_variables, flatten_layers
 from keras_xd.evaluation.store import Store
 from keras_xd.grammar import Grammar, read_term, spaces
 from keras_xd_tests import saved_files_test
-from keras_xd_tests.data import write_saved_files as written
+from keras_xd_tests.data import saved_files as written
 from keras_xd_tests.fuzz import mutations
 from keras_xd_tests.fuzz.mutations import pick
 from tuner_integration import GrammarOracle

@@ -1,6 +1,5 @@
 """Damaged inputs do no harm, and what does is seen."""
 
-import json
 import subprocess
 import sys
 
@@ -72,11 +71,10 @@ def test_a_finding_prints_the_command_that_repeats_it(monkeypatch, capsys, tmp_p
     monkeypatch.setattr(formats, "TURNS", ("genotype",))
     monkeypatch.setattr(formats, "FORMATS", {"genotype": Broken})
     monkeypatch.setattr(fuzzing.Fuzz.__init__, "__defaults__", (("genotype",),))
-    page, output = tmp_path / "fuzz.md", tmp_path / "fuzz.json"
-    words = ["--count", "300", "--seed", "2", "--page", str(page), "--output", str(output)]
+    page = tmp_path / "fuzz.md"
+    words = ["--count", "300", "--seed", "2", "--page", str(page)]
     findings = [r for r in fuzzing.main(words) if "KeyError" in r["findings"][0]]
-    assert findings and json.loads(output.read_text())["formats"]["genotype"]["count"] == 300
-    assert "| genotype | 300 |" in page.read_text() and "KeyError" in page.read_text()
+    assert findings and "| genotype | 300 |" in page.read_text() and "KeyError" in page.read_text()
     number = findings[0]["number"]
     assert f"python -m keras_xd_tests.fuzz --seed 2 --only {number}" in capsys.readouterr().out
     assert fuzzing.main(["--seed", "2", "--only", str(number)])[0]["findings"]

@@ -1,5 +1,3 @@
-import inspect
-
 import keras
 import numpy as np
 import pytest
@@ -7,7 +5,6 @@ import pytest
 import keras_xd
 from keras_xd.grammar import build, primitives, read_term, spaces
 from keras_xd.grammar.topologies import check_operators
-from keras_xd_tests.docstrings_test import examples, run_example
 
 SHAPE = (4, 4, 8)
 
@@ -143,16 +140,6 @@ def test_images_of_unknown_size_are_refused():
     for name in ("attention", "dynamic_conv"):
         with pytest.raises(ValueError, match="need images of known size"):
             one(primitives.searchable_operations(), name, (None, None, 8))
-
-
-@pytest.mark.parametrize(
-    "value",
-    [getattr(module, name) for module in (primitives, spaces) for name in module.__all__],
-    ids=lambda value: f"{value.__module__}.{value.__name__}",
-)
-def test_example_runs(value):
-    (example,) = examples(inspect.cleandoc(value.__doc__))
-    run_example(example, value.__name__)
 
 
 def test_arguments_are_checked():

@@ -7,31 +7,11 @@ A configuration depends on the seed and its number alone; one that fails prints 
 repeats it. Needs TensorFlow, and runs eagerly on one core.
 """
 
-import argparse
 import json
-import os
-import pathlib
 import sys
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
+from keras_xd_tests import commands
 from keras_xd_tests.sweep import checks, report
-
-
-def arguments(words=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--start", type=int, default=0)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--only", type=int, help="number of one configuration")
-    parser.add_argument("--families", nargs="*", choices=checks.NAMES, metavar="FAMILY")
-    parser.add_argument("--output", type=pathlib.Path, help="JSON file of the summary")
-    parser.add_argument("--page", type=pathlib.Path, help="page to write")
-    return parser.parse_args(words)
 
 
 def run_one(seed, number):
@@ -41,32 +21,23 @@ def run_one(seed, number):
     if "check" in result:
         print(f"{report.command(seed, number)}  # {family}, {result['check']}")
         print(f"    {result['reason']}")
-        print(f"    {json.dumps(configuration)}")
-        sys.stdout.flush()
+        print(f"    {json.dumps(configuration)}", flush=True)
     return result
 
 
 def main(words=None):
     """Run the command; return the summary."""
-    options = arguments(words)
+    options = commands.parser(__doc__, count=10000).parse_args(words)
     summary = report.empty(options.seed)
-    start, count = options.start, options.count
-    if options.only is not None:
-        start, count = options.only, 1
-    summary["ranges"].append([start, count])
-    for number in range(start, start + count):
-        if options.families and checks.drawn_family(number) not in options.families:
-            continue
+    numbers = range(options.count) if options.only is None else [options.only]
+    for number in numbers:
         result = run_one(options.seed, number)
         report.add(summary, number, result)
-    if options.output:
-        options.output.write_text(json.dumps(summary, indent=1))
     if options.only is not None:
         print(json.dumps(result, indent=1))
     if options.page:
         options.page.write_text(report.page(summary), encoding="utf-8")
-    total = sum(row["count"] for row in summary["families"].values())
-    print(f"{total} configurations, {len(summary['failures'])} failed")
+    print(f"{len(numbers)} configurations, {len(summary['failures'])} failed")
     return summary
 
 

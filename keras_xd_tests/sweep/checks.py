@@ -358,14 +358,9 @@ class Checks:
             raise Failure("config", "another one after a round trip")
 
 
-def drawn_family(number):
-    """Return the family of a number: they take turns."""
-    return NAMES[number % len(NAMES)]
-
-
 def drawn(seed, number):
     """Return the family and the configuration of a number; they depend on nothing else."""
-    family = drawn_family(number)
+    family = NAMES[number % len(NAMES)]  # they take turns
     rng = np.random.default_rng([seed, number])
     return family, json.loads(json.dumps(FAMILIES[family].draw(rng)))
 

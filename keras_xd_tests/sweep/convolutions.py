@@ -121,7 +121,7 @@ def _drawn(rng, rank, paddings, *, equal_strides=False, dilated=True, smallest=2
     }
 
 
-def _sliding_subject(name, twin_name):
+def _sliding_subject(name, twin_name, defined=True):
     """Return a function that makes the subject of a configuration of a convolution."""
     keras_class = getattr(keras.layers, twin_name)
 
@@ -134,7 +134,7 @@ def _sliding_subject(name, twin_name):
             arguments,
             (subjects.shape_of(configuration),),
             twin=None if "warm_start" in arguments else twin(keras_class),
-            oracle=_definition if points <= LARGEST_DEFINITION else None,
+            oracle=_definition if defined and points <= LARGEST_DEFINITION else None,
         )
 
     return subject
@@ -188,8 +188,6 @@ def _transposed_family(rank):
 
 
 def _depthwise_family(rank):
-    keras_class = getattr(keras.layers, f"DepthwiseConv{rank}D")
-
     def draw(rng):
         found = _drawn(rng, rank, ("valid", "same", "circular"), equal_strides=True)
         found["arguments"]["depth_multiplier"] = integer(rng, 1, 3)
@@ -198,17 +196,8 @@ def _depthwise_family(rank):
             found["arguments"].pop("radix", None)
         return found
 
-    def subject(configuration):
-        arguments = configuration["arguments"]
-        twin = circular_twin if arguments["padding"] == "circular" else plain_twin
-        return Subject(
-            getattr(layers, f"XDDepthwiseConv{rank}D"),
-            arguments,
-            (subjects.shape_of(configuration),),
-            twin=twin(keras_class),
-        )
-
-    return Family(draw, subject)
+    name = f"DepthwiseConv{rank}D"
+    return Family(draw, _sliding_subject(f"XD{name}", name, defined=False))
 
 
 def _separable_family(rank):

@@ -14,10 +14,6 @@ NAMES = (*families.FAMILIES, "dense")
 SIZES = (6, 8, 9, 12, 15, 16, 20)
 
 
-def _activated(layer, values):
-    return keras.ops.convert_to_numpy(layer.activation(values))
-
-
 def _draw_k_dense(rng):
     return {
         "batch": subjects.batch(rng),
@@ -35,10 +31,7 @@ def _draw_k_dense(rng):
 
 
 def _k_dense_oracle(layer, x):
-    values = x @ k_dense_test.dense_kernel(layer, x.shape[-1])
-    if layer.use_bias:
-        values = values + keras.ops.convert_to_numpy(layer.bias)
-    return _activated(layer, values)
+    return subjects.finished(layer, x @ k_dense_test.dense_kernel(layer, x.shape[-1]))
 
 
 _k_dense = subjects.subject(layers.KDense, oracle=_k_dense_oracle)
@@ -85,10 +78,7 @@ def _project(layer, rng):
 
 
 def _structured_oracle(layer, x):
-    values = x @ layer.known_kernel
-    if layer.bias is not None:
-        values = values + keras.ops.convert_to_numpy(layer.bias)
-    return _activated(layer, values)
+    return subjects.finished(layer, x @ layer.known_kernel)
 
 
 _structured = subjects.subject(layers.StructuredDense, oracle=_structured_oracle, settle=_project)
@@ -166,34 +156,17 @@ def _draw_recurrent(rng):
 def _recurrent(kind):
     keras_class, structured = getattr(keras.layers, kind), getattr(layers, f"Structured{kind}")
 
-    def twin(layer):
-        names = ("units", "return_sequences", "go_backwards", "use_bias")
-        plain = keras_class(
-            **{name: getattr(layer, name, None) for name in names if hasattr(layer, name)}
-            | {"units": layer.cell.units, "use_bias": layer.cell.use_bias},
-            dtype=layer.dtype_policy,
-        )
-        plain.build(layer.known_shape)
-        layer.start_from(plain)
-        return Twin(plain)
-
-    def settle(layer, rng):
-        pass
-
     def subject(configuration):
         shape = subjects.shape_of(configuration)
+        arguments = {**configuration["arguments"], "family": "dense"}
 
-        def known(layer):
-            layer.known_shape = shape
-            return twin(layer)
+        def twin(layer):
+            plain = keras_class(**configuration["arguments"], dtype=layer.dtype_policy)
+            plain.build(shape)
+            layer.start_from(plain)
+            return Twin(plain)
 
-        return Subject(
-            structured,
-            {**configuration["arguments"], "family": "dense"},
-            (shape,),
-            twin=known,
-            settle=settle,
-        )
+        return Subject(structured, arguments, (shape,), twin=twin, settle=lambda layer, rng: None)
 
     return Family(_draw_recurrent, subject)
 
@@ -217,9 +190,7 @@ def _spectral(rank):
         x = np.moveaxis(x, 1, -1) if first else x
         kernel = keras.ops.convert_to_numpy(layer.kernel)
         values = spectral_conv_test.reference(x, kernel, layer.modes)
-        if layer.use_bias:
-            values = values + keras.ops.convert_to_numpy(layer.bias)
-        values = _activated(layer, values)
+        values = subjects.finished(layer, values)
         return np.moveaxis(values, -1, 1) if first else values
 
     subject = subjects.subject(getattr(layers, f"SpectralConv{rank}D"), oracle=oracle)

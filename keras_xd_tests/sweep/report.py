@@ -16,7 +16,7 @@ COLUMNS = {
 
 def empty(seed):
     """Return the summary of no configurations."""
-    return {"seed": seed, "ranges": [], "families": {}, "failures": []}
+    return {"seed": seed, "families": {}, "failures": []}
 
 
 def add(summary, number, result):
@@ -26,8 +26,7 @@ def add(summary, number, result):
     row["count"] += 1
     row["seconds"] += result["seconds"]
     for check, error in result["errors"].items():
-        if error >= row["worst"].get(check, [-1.0])[0]:
-            row["worst"][check] = [error, number]
+        row["worst"][check] = max(error, row["worst"].get(check, 0.0))
     if "check" in result:
         kept = ("family", "configuration", "check", "reason")
         summary["failures"].append({"number": number, **{k: result[k] for k in kept}})
@@ -42,12 +41,11 @@ def page(summary):
     """Return the text of the page."""
     count = sum(row["count"] for row in summary["families"].values())
     seconds = sum(row["seconds"] for row in summary["families"].values())
-    ranges = ", ".join(f"{start} to {start + n - 1}" for start, n in summary["ranges"])
     rows = [
         "# Random configurations of all layers",
         "",
-        f"Written by `python -m keras_xd_tests.sweep --seed {summary['seed']} --page "
-        f"benchmarks/sweep.md`: {count} configurations (numbers {ranges}), "
+        f"Written by `python -m keras_xd_tests.sweep --count {count} --seed {summary['seed']} "
+        f"--page benchmarks/sweep.md`: {count} configurations, "
         f"{seconds / max(count, 1):.2f} s of one core each, "
         f"{len(summary['failures'])} of them with a failure.",
         "",
@@ -83,5 +81,5 @@ def page(summary):
 
 
 def _worst(worst, starts):
-    errors = [error for check, (error, _) in worst.items() if check.startswith(starts)]
+    errors = [error for check, error in worst.items() if check.startswith(starts)]
     return f"{max(errors):.1e}" if errors else ""

@@ -18,10 +18,6 @@ OTHERS = ("dynamic_3", "dynamic_5", "spatial_attention", "channel_attention")
 DARTS = tuple(operation_references.PLACES)
 
 
-def _activated(layer, values):
-    return keras.ops.convert_to_numpy(layer.activation(values))
-
-
 def _softmax(logits):
     logits = np.asarray(keras.ops.convert_to_numpy(logits), "float64")
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
@@ -142,9 +138,7 @@ def _ck_oracle(layer, x):
     causal = layer.padding == "causal"
     before = tuple(k - 1 if causal else (k - 1) // 2 for k in last)
     values = fft_convolution_test.reference(x, kernel, before, layer.padding == "circular")
-    if layer.use_bias:
-        values = values + keras.ops.convert_to_numpy(layer.bias)
-    return _activated(layer, values)
+    return subjects.finished(layer, values)
 
 
 def _ck(rank):
@@ -206,9 +200,7 @@ def _mixture_oracle(layer, x):
         values = values + share * operation_references.operation(
             inner.operation, x, layer.filters, kernel, **geometry
         )
-    if layer.use_bias:
-        values = values + keras.ops.convert_to_numpy(layer.bias)
-    return _activated(layer, values)
+    return subjects.finished(layer, values)
 
 
 def _mixture(rank):
@@ -265,10 +257,6 @@ def _draw_calibration(rng):
     }
 
 
-def _randomized(layer, rng):
-    cell_references.randomized(layer, rng)
-
-
 def _calibration_oracle(layer, x):
     factor = 1.0
     if layer.gate is not None:
@@ -280,7 +268,7 @@ def _calibration_oracle(layer, x):
 _calibration = subjects.subject(
     layers.SelfCalibration,
     oracle=_calibration_oracle,
-    settle=_randomized,
+    settle=cell_references.randomized,
     derivatives=False,  # a rectification is inside
     convolves=True,
 )
@@ -308,7 +296,7 @@ def _dynamic_oracle(layer, x):
 _dynamic = subjects.subject(
     layers.DynamicConv2D,
     oracle=_dynamic_oracle,
-    settle=_randomized,
+    settle=cell_references.randomized,
     derivatives=False,  # a rectification is inside
     convolves=True,
 )
@@ -356,7 +344,7 @@ def _cell(configuration):
         configuration["arguments"],
         (shape, shape),
         oracle=_cell_oracle,
-        settle=_randomized,
+        settle=cell_references.randomized,
         extra=extra,
         finalizes=False,  # it keeps a few operations only
         derivatives=False,  # rectifications are inside
@@ -420,7 +408,7 @@ def _derived(configuration):
         configuration["arguments"],
         (shape, shape),
         oracle=_derived_oracle,
-        settle=_randomized,
+        settle=cell_references.randomized,
         extra=lambda dtype: {"genotype_cell": cell},
         derivatives=False,
         tolerance=5e-5,

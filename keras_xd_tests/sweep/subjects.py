@@ -161,6 +161,13 @@ def channels_last(layer, function):
     return lambda x: move(function(move(x, 1, -1)), -1, 1)
 
 
+def finished(layer, values):
+    """Return what NumPy computes with the bias and the activation of a layer."""
+    if layer.bias is not None:
+        values = values + keras.ops.convert_to_numpy(layer.bias)
+    return keras.ops.convert_to_numpy(layer.activation(values))
+
+
 def copy_weights(source, target, names):
     """Give a layer the weights of another one that it has too."""
     for name in names:

@@ -16,7 +16,6 @@ NAME = "architecture_change"
 def search_model(**options):
     keras.utils.set_random_seed(4)
     search = SearchModel(small_model())
-    options = {"run_eagerly": True, **options}
     search.compile("sgd", keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy", **options)
     return search
 
@@ -49,7 +48,7 @@ def test_distance_is_relative_and_absolute_from_zero():
     [
         {},
         {"mode": "second_order"},
-        {"run_eagerly": False, "steps_per_execution": 2},
+        {"steps_per_execution": 2},
     ],
 )
 def test_history_has_the_distance_at_the_end_of_each_epoch(options):
@@ -87,7 +86,7 @@ def test_resumed_training_measures_from_the_first_start(name, whole, tmp_path):
     rest = loaded.fit(x, y, epochs=3, initial_epoch=1, **FIT).history[NAME]
     assert rest == pytest.approx(whole[1:], rel=1e-5)
     start = architecture_variables(loaded)[0].numpy()
-    loaded.compile("sgd", "sgd", "sparse_categorical_crossentropy", run_eagerly=True)
+    loaded.compile("sgd", "sgd", "sparse_categorical_crossentropy")
     again = loaded.fit(x, y, **FIT).history[NAME]
     assert again == pytest.approx([by_hand(loaded, start)], rel=1e-6)
 
@@ -95,5 +94,5 @@ def test_resumed_training_measures_from_the_first_start(name, whole, tmp_path):
 def test_nothing_is_told_of_a_frozen_architecture():
     search = search_model()
     search.model.layers[0].gates.trainable = False
-    search.compile("sgd", "sgd", "sparse_categorical_crossentropy", run_eagerly=True)
+    search.compile("sgd", "sgd", "sparse_categorical_crossentropy")
     assert NAME not in search.fit(*classification_data(), **FIT).history

@@ -69,7 +69,7 @@ def test_the_weight_changes_without_a_new_trace():
 def test_a_target_that_nothing_aims_at_is_warned_of():
     x, y = classification_data()
     message = "is measured and never moved to `complexity_target`.*=70, complexity_weight=None"
-    search = compiled(complexity_target=70, run_eagerly=True)
+    search = compiled(complexity_target=70)
     with pytest.warns(UserWarning, match=message):
         search.fit(x, y, verbose=0)
     # Those that something makes aim, or that are told to measure only, are silent.
@@ -77,7 +77,7 @@ def test_a_target_that_nothing_aims_at_is_warned_of():
     search.fit(x, y, callbacks=[callback], verbose=0)
     search.complexity_weight = 0.5
     search.fit(x, y, verbose=0)
-    measured = compiled(complexity_target=70, complexity_weight=0.0, run_eagerly=True)
+    measured = compiled(complexity_target=70, complexity_weight=0.0)
     measured.fit(x, y, verbose=0)
 
 

@@ -35,7 +35,7 @@ def samples(count=None, size=4, drawn=None):
 def search_model(mode="first_order", **options):
     keras.utils.set_random_seed(4)
     search = SearchModel(small_model())
-    options = {"run_eagerly": True, "mode": mode, **options}
+    options = {"mode": mode, **options}
     search.compile("sgd", "sgd", "sparse_categorical_crossentropy", **options)
     return search
 
@@ -107,13 +107,3 @@ def test_refused_before_training(training, held_out, message):
         )
     for old, variable in zip(before, search.variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), old)
-
-
-def test_targets_and_splits_are_not_for_generators():
-    search = search_model()
-    with pytest.raises(ValueError, match="must hold its targets"):
-        search.fit(
-            samples(), np.zeros(4), architecture_validation_data=samples(), steps_per_epoch=1
-        )
-    with pytest.raises(ValueError, match="`architecture_validation_split` divides arrays"):
-        search.fit(samples(), architecture_validation_split=0.5, steps_per_epoch=1)

@@ -58,17 +58,6 @@ def whole():
     return values(search)
 
 
-class Stop(keras.callbacks.Callback):
-    """Ends training in the middle of the last epoch."""
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.epoch = epoch
-
-    def on_train_batch_end(self, batch, logs=None):
-        if self.epoch == EPOCHS - 1:
-            raise KeyboardInterrupt
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """A folder with the files of a search before its last epoch."""
@@ -92,23 +81,11 @@ def resumed_from_weights(folder, files):
     return search
 
 
-def resumed_by_keras_backup(folder, files):
-    def callbacks():
-        return [keras.callbacks.BackupAndRestore(folder / "backup")]
-
-    with pytest.raises(KeyboardInterrupt):
-        search_model().fit(**fit_arguments(), callbacks=[*callbacks(), Stop()])
-    search = search_model(seed=5)
-    search.fit(**fit_arguments(), callbacks=callbacks())
-    return search
-
-
 @pytest.mark.parametrize(
     "resumed",
     [
         resumed_from_keras_file,
         resumed_from_weights,
-        resumed_by_keras_backup,
     ],
 )
 def test_training_goes_on_to_the_bit(resumed, whole, files, tmp_path):

@@ -30,7 +30,7 @@ def search_model(weights=0.4, architecture=0.1, **options):
         keras.optimizers.SGD(weights),
         keras.optimizers.Adam(architecture),
         "sparse_categorical_crossentropy",
-        **{"run_eagerly": True, **options},
+        **options,
     )
     return search
 
@@ -155,7 +155,6 @@ def grouped_search(default=0.4, biases=0.2, architecture=0.1):
         keras.optimizers.MultiOptimizer(groups),
         keras.optimizers.Adam(architecture),
         "sparse_categorical_crossentropy",
-        run_eagerly=True,
     )
     return search
 

@@ -177,53 +177,28 @@ def test_a_search_loads_where_training_differs(tmp_path):
         search_model([1, [3, 2]], None).load_weights(tmp_path / "search.weights.h5")
 
 
-def wide_model():
-    return keras.Sequential(
-        [keras.Input((4,)), GatedDense(6, name="gated"), keras.layers.Dense(3, name="head")]
-    )
+def model_of(*layers):
+    return keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(3, name="head")])
 
 
-def narrow_model():
-    return keras.Sequential(
-        [keras.Input((4,)), GatedDense(5, name="gated"), keras.layers.Dense(3, name="head")]
-    )
-
-
-def deep_model():
-    return keras.Sequential(
-        [
-            keras.Input((4,)),
-            GatedDense(5, name="gated"),
-            GatedDense(5, name="gated_again"),
-            keras.layers.Dense(3, name="head"),
-        ]
-    )
-
-
-def plain_model():
-    return keras.Sequential(
-        [
-            keras.Input((4,)),
-            keras.layers.Dense(5, name="gated"),
-            keras.layers.Dense(3, name="head"),
-        ]
-    )
+def gated(units=5, name="gated"):
+    return GatedDense(units, name=name)
 
 
 @pytest.mark.parametrize(
     ("saved", "message"),
     [
-        (wide_model, r"'gated', file \['units=6', 'kernel: \(4, 6\)'.*model \['units=5', 'kernel"),
-        (deep_model, r"2 searchable layers, model 1"),
-        (plain_model, r"no record of a search"),
+        ([gated(6)], r"'gated', file \['units=6', 'kernel: \(4, 6\)'.*model \['units=5', 'kernel"),
+        ([gated(), gated(name="gated_again")], r"2 searchable layers, model 1"),
+        ([keras.layers.Dense(5, name="gated")], r"no record of a search"),
     ],
 )
 def test_weights_of_another_architecture_are_refused(saved, message, tmp_path):
     """Also those with more layers, which Keras loads without a word."""
-    model = saved()
-    if saved is not plain_model:
+    model = model_of(*saved)
+    if isinstance(saved[0], GatedDense):
         model = SearchModel(model)
     model.save_weights(tmp_path / "other.weights.h5")
-    search = SearchModel(narrow_model())
+    search = SearchModel(model_of(gated()))
     with pytest.raises(ValueError, match=f"(?s)could not be loaded.*{message}"):
         search.load_weights(tmp_path / "other.weights.h5")

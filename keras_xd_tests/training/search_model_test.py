@@ -80,17 +80,6 @@ def test_warmup_keeps_the_architecture_and_its_optimizer_to_the_bit(options):
     assert int(search.search_optimizer.weights_optimizer.iterations.numpy()) == 6
 
 
-def test_warmup_trains_the_weights_as_a_frozen_architecture_does():
-    x, y = classification_data()
-    search = search_model(warmup_epochs=2, run_eagerly=True)
-    keras.utils.set_random_seed(4)
-    model = gated_model()
-    architecture_variables(model)[0].trainable = False
-    model.compile(optimizer=keras.optimizers.Adam(0.01), loss=LOSS, run_eagerly=True)
-    expected = model.fit(x, y, epochs=2, **FIT).history["loss"]
-    assert search.fit(x, y, epochs=2, **FIT).history["loss"] == expected
-
-
 def test_warmup_is_training_the_backbone_before_rewrite():
     x = np.random.default_rng(0).normal(size=(16, 6, 6, 2)).astype("float32")
     conv = keras.layers.Conv2D(3, 3, padding="same", activation="relu")

@@ -124,33 +124,3 @@ def test_mixed_float16_scales_the_loss_around_both(mixed_float16, tmp_path):
     loaded = keras.saving.load_model(tmp_path / "search.keras")
     assert isinstance(loaded.optimizer, keras.optimizers.LossScaleOptimizer)
     assert loaded.fit(x, y, epochs=2, **FIT).history["loss"] == whole[1:]
-
-
-def test_subclassed_model(tmp_path):
-    x, y = classification_data(16)
-
-    search, twin = pair(lambda: built(SubclassedClassifier()))
-    same_history(search, twin, x, y, epochs=2, **FIT)
-    search.save(tmp_path / "search.keras")
-    loaded = keras.saving.load_model(tmp_path / "search.keras")
-    same_history(loaded, search, x, y, epochs=2, **FIT)
-
-
-@keras.saving.register_keras_serializable(package="keras_xd_tests")
-class SubclassedClassifier(keras.Model):
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.gated = GatedDense(6)
-        self.head = keras.layers.Dense(3, activation="softmax")
-
-    def build(self, input_shape):
-        self.gated.build(input_shape)
-        self.head.build((None, 6))
-
-    def call(self, inputs):
-        return self.head(self.gated(inputs))
-
-
-def built(model):
-    model(np.zeros((1, 4), "float32"))
-    return model

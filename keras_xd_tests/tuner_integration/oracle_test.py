@@ -113,10 +113,6 @@ def test_a_search_goes_on_where_it_was_stopped(tmp_path, strategy):
     ]
 
 
-def edit(path, **changes):
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-
 def test_a_search_does_not_go_on_with_another_grammar(tmp_path):
     search(tmp_path, cell_oracle(2))
     other = GrammarOracle({"cell": SMALL}, kt.Objective("loss", "min"), 3)
@@ -125,46 +121,12 @@ def test_a_search_does_not_go_on_with_another_grammar(tmp_path):
 
 
 @pytest.mark.parametrize("objective", [("loss", "max"), ("seconds", "min")])
-@pytest.mark.parametrize("version", ["0.2.0", "now"])
-def test_a_search_does_not_go_on_with_another_objective(tmp_path, objective, version):
+def test_a_search_does_not_go_on_with_another_objective(tmp_path, objective):
     search(tmp_path, cell_oracle(2))
-    if version == "0.2.0":  # which did not name the objective
-        path = tmp_path / "search" / "oracle.json"
-        state = json.loads(path.read_text())
-        assert state.pop("objective") == {"name": "loss", "direction": "min"}
-        path.write_text(json.dumps(state))
     other = GrammarOracle({"cell": CELLS}, kt.Objective(*objective), 3)
     with pytest.raises(ValueError, match="goes on with the objective"):
         search(tmp_path, other)
     assert len(search(tmp_path, cell_oracle(3)).oracle.trials) == 3
-
-
-@pytest.mark.parametrize("strategy", ["bayesian", "evolution"])
-def test_a_project_of_version_0_2_0_goes_on(tmp_path, strategy):
-    """Its ids were as wide as `max_trials`, and its state had fewer entries."""
-    first = search(tmp_path, cell_oracle(7, strategy=strategy)).oracle
-    expected = cell_oracle(8, strategy=strategy)
-    expected._set_project_dir(tmp_path, "search")
-    expected.reload()
-    folder = tmp_path / "search"
-    for entry in folder.glob("trial_*"):
-        entry.rename(folder / f"trial_{int(entry.name[6:])}")
-        path = folder / f"trial_{int(entry.name[6:])}" / "trial.json"
-        edit(path, trial_id=str(int(entry.name[6:])))
-    state = json.loads((folder / "oracle.json").read_text())
-    for name in ("objective", "networks", "proposed", "imported"):
-        del state[name]
-    for name in ("start_order", "end_order"):
-        state[name] = [str(int(trial_id)) for trial_id in state[name]]
-    (folder / "oracle.json").write_text(json.dumps(state))
-    oracle = cell_oracle(8, strategy=strategy)
-    oracle._set_project_dir(tmp_path, "search")
-    oracle.reload()
-    assert list(oracle.trials) == list("0123456") == oracle.end_order
-    assert oracle.populate_space("7") == expected.populate_space("0007")
-    assert [trial.score for trial in oracle.trials.values()] == [
-        trial.score for trial in first.trials.values()
-    ]
 
 
 def test_what_varies_satisfies_the_constraints(tmp_path):

@@ -110,17 +110,3 @@ def test_a_mutation_changes_a_part_whatever_is_drawn():
     rng = np.random.default_rng(0)
     point = space.sample(rng)
     assert all(space.mutate(point, rng) != point for _ in range(60))
-
-
-def test_networks_rest_with_any_hyperparameters():
-    terms = [
-        read_term(text) for text in ("(S Linear2 conv id)", "(S Linear1 conv)", "(S Linear1 pool)")
-    ]
-    same, other, further = ([(("s", term), ("rate", r)) for r in (0.1, 0.2)] for term in terms)
-    tried = TriedPoints([same[0]])
-    tried.rest([same[0]])
-    assert same[1] in tried and other[1] in tried and further[0] not in tried
-    tried.rest([further[0]])  # instead of the earlier ones
-    assert same[1] not in tried and further[1] in tried
-    tried.rest([])
-    assert same[0] in tried and further[1] not in tried

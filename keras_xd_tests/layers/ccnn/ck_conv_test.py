@@ -193,24 +193,6 @@ def test_a_configuration_of_former_files_makes_the_former_kernel(rng):
     assert layers.CKConv1D(seed=1).kernel_network.kind == "magnet"
 
 
-def test_one_network_is_shared_by_a_model_and_its_file(tmp_path, rng):
-    x = rng.normal(size=(2, 16, 3)).astype("float32")
-    shared = network()
-    inputs = keras.Input((16, 3))
-    outputs = layers.CKConv1D(shared)(layers.CKConv1D(shared)(inputs))
-    model = keras.Model(inputs, outputs)
-    own = sum(w.name.startswith(("kernel", "frequencies", "bias")) for w in shared.weights)
-    assert own == len(shared.weights) == 5
-    assert len(model.trainable_variables) == 5 + 2 * 4
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert loaded.layers[1].network is loaded.layers[2].network
-    np.testing.assert_allclose(loaded(x), model(x), atol=1e-6)
-    plain = keras_xd.finalize(model)
-    np.testing.assert_allclose(plain(x), model(x), atol=1e-5)
-    assert plain.count_params() < model.count_params()
-
-
 @pytest.mark.parametrize(
     "kwargs, message",
     [

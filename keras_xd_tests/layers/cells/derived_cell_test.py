@@ -8,7 +8,6 @@ import keras_xd
 from keras_xd import genotypes, layers
 from keras_xd.layers.cells.genotypes import BlockGenotype, CellGenotype
 from keras_xd.testing import assert_close
-from keras_xd_tests.layers.cells.cell_references import randomized
 
 
 def genotype(*blocks):
@@ -37,22 +36,6 @@ def test_gates_start_at_zero(rng):
     alone = layers.DerivedCell(IDENTITIES, 4, calibration_gate="zero")
     alone.build([value.shape for value in x])
     assert alone.calibration_gates is None
-
-
-def test_file_and_configuration(rng, tmp_path):
-    cell = layers.DerivedCell(MIXED, 4, drop_path=0.5, seed=3, affine=False, partial_channels=2)
-    config = json.loads(json.dumps(cell.get_config()))
-    copy = layers.DerivedCell.from_config(config)
-    assert copy.get_config() == cell.get_config() and copy.genotype_cell == MIXED
-    assert layers.DerivedCell(MIXED.to_dict(), 4).genotype_cell == MIXED
-    inputs = keras.Input((4, 4, 3))
-    model = keras.Model(inputs, cell([inputs, inputs]))
-    randomized(cell, rng)
-    x = rng.standard_normal((2, 4, 4, 3)).astype("float32")
-    expected = keras.ops.convert_to_numpy(model(x))
-    model.save(tmp_path / "model.keras")
-    restored = keras.models.load_model(tmp_path / "model.keras")
-    assert_close(keras.ops.convert_to_numpy(restored(x)), expected)
 
 
 def test_affine_cells_learn_scales_and_do_not_normalise_poolings():

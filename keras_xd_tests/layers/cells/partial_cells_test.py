@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-import keras_xd
 from keras_xd import genotypes, layers
 from keras_xd.testing import assert_close
 from keras_xd_tests.layers.cells import cell_references
@@ -54,20 +53,6 @@ def test_cell_equals_numpy(reduction, rng):
     shares = np.asarray(weights.probabilities, "float64")
     expected = cell_references.cell(cell, x, shares, of_edges=edge_probabilities(weights))
     assert_close(keras.ops.convert_to_numpy(cell(x)), expected.astype("float32"), 2e-5)
-
-
-def test_cells_are_saved_and_finalized(rng, tmp_path):
-    weights = layers.ArchitectureLogits(True, ("identity", "dilated_3"), 1, "partial")
-    inputs = keras.Input((4, 4, 3), batch_size=2)
-    cell = layers.HeterogeneousCell(8, weights, True)
-    model = keras.Model(inputs, cell([inputs, inputs]))
-    x = rng.standard_normal((2, 4, 4, 3)).astype("float32")
-    keras_xd.randomize_architecture(model, seed=3)
-    model.save(tmp_path / "model.keras")
-    restored = keras.models.load_model(tmp_path / "model.keras")
-    assert restored.layers[1].genotype == cell.genotype
-    assert_close(keras.ops.convert_to_numpy(restored(x)), keras.ops.convert_to_numpy(model(x)))
-    assert cell.finalize().partial_channels == 4
 
 
 def test_other_relaxations_have_all_channels(rng):

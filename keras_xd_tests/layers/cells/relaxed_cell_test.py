@@ -1,5 +1,3 @@
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -336,16 +334,6 @@ def test_describe_and_random_architecture():
         "operations": list(SMALL),
         "reduction": False,
     }
-
-
-def test_configuration():
-    architecture = layers.ArchitectureLogits(True, SMALL, seed=4, name="architecture")
-    cell = layers.HeterogeneousCell(4, architecture, True, True, 2, name="cell")
-    copy = layers.HeterogeneousCell.from_config(json.loads(json.dumps(cell.get_config())))
-    assert copy.architecture is not architecture
-    assert copy.architecture.get_config() == architecture.get_config()
-    names = ("filters", "reduction", "previous_reduction", "partial_channels", "name")
-    assert [getattr(copy, name) for name in names] == [4, True, True, 2, "cell"]
 
 
 def test_bad_arguments():

@@ -5,7 +5,7 @@ import pytest
 import keras_xd
 from keras_xd import kmatrix, layers
 from keras_xd.kmatrix import families
-from keras_xd.testing import assert_close, check_config, check_file, check_layer
+from keras_xd.testing import assert_close, check_layer
 
 FAMILIES = (*families.FAMILIES, "dense")
 every_family = pytest.mark.parametrize("family", FAMILIES)
@@ -39,22 +39,6 @@ def test_a_projected_kernel_is_used(family, shape, rng):
     if family != "dense":
         assert projection.error == kmatrix.project_to(kernel.T, family, 0.5).error
         assert layer.count_params() <= 0.5 * kernel.size + shape[1]
-
-
-@every_family
-def test_files_configurations_and_mixed_precision(family, rng):
-    arguments = {"units": 12, "family": family, "density": 0.7, "dtype": "mixed_bfloat16"}
-    check_config(layers.StructuredDense, arguments)
-    x = rng.normal(size=(3, 18)).astype("float32")
-    inputs = keras.Input((18,))
-    layer = layers.StructuredDense(12, family, density=0.7)
-    check_file(keras.Model(inputs, layer(inputs)), x)
-    half = layers.StructuredDense(**arguments)
-    half.build(x.shape)
-    half.set_weights(layer.get_weights())
-    outputs = half(x)
-    assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
-    assert_close(np.array(keras.ops.cast(outputs, "float32")), np.array(layer(x)), 3e-2)
 
 
 @every_family

@@ -60,7 +60,6 @@ def xd_search():
         LOSS,
         complexity_target=100.0,
         complexity_weight=0.0,
-        run_eagerly=True,
     )
     return search
 
@@ -136,7 +135,7 @@ def odd_model():
 
 def test_files_are_left_alone_and_added_to(tmp_path):
     model = odd_model()
-    model.compile("sgd", LOSS, run_eagerly=True)
+    model.compile("sgd", LOSS)
     data = classification_data(4)
     folder = tmp_path / "deep" / "logs"
     board = ArchitectureBoard(folder, images=False)
@@ -186,7 +185,7 @@ def test_missing_packages_are_named(tmp_path, monkeypatch):
 def test_layers_without_a_count_are_in_the_table(tmp_path):
     inputs = keras.Input((4,))
     model = keras.Model(inputs, GatedDense(2)(Uncounted(name="own")(inputs)))
-    model.compile("sgd", "mse", run_eagerly=True)
+    model.compile("sgd", "mse")
     board = ArchitectureBoard(tmp_path, images=False)
     model.fit(np.ones((2, 4)), np.ones((2, 2)), callbacks=[board], verbose=0)
     (text,) = np.ravel(read(tmp_path)[0]["architecture"][0])

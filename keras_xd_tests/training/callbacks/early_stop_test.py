@@ -39,7 +39,6 @@ def train(losses, warmup=0, cooldown=2, patience=1, callbacks=(), listed=False, 
         "sparse_categorical_crossentropy",
         warmup_epochs=warmup,
         cooldown_epochs=cooldown,
-        run_eagerly=True,
     )
     course = Course(losses)
     stop = keras.callbacks.EarlyStopping("course", mode="min", patience=patience, **options)
@@ -111,7 +110,6 @@ def test_without_an_architecture_to_train_a_stop_is_a_stop():
     search.compile(
         "sgd", "sgd", "sparse_categorical_crossentropy", warmup_epochs=3, cooldown_epochs=2
     )
-    search.run_eagerly = True
     course = Course(STALE)
     stop = keras.callbacks.EarlyStopping("course", mode="min", patience=1)
     search.fit(*classification_data(), epochs=EPOCHS, callbacks=[course, stop], verbose=0)

@@ -11,7 +11,7 @@ from keras_xd_tests.training.gated_dense import classification_data, small_model
 def search_model():
     search = SearchModel(small_model())
     loss = "sparse_categorical_crossentropy"
-    search.compile("sgd", "sgd", loss, warmup_epochs=1, run_eagerly=True)
+    search.compile("sgd", "sgd", loss, warmup_epochs=1)
     return search
 
 

@@ -41,7 +41,6 @@ def guided_search(**options):
         keras.optimizers.Adam(0.1),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         guidance=keras_xd.training.AttentionTransfer(teacher, STAGES, STAGES),
-        run_eagerly=True,
         **options,
     )
     generator = np.random.default_rng(4)

@@ -21,7 +21,7 @@ def search_model(seed=4, **options):
         keras.optimizers.SGD(0.01, momentum=0.9),
         keras.optimizers.SGD(0.01, momentum=0.9),
         "mse",
-        **{"run_eagerly": True, **options},
+        **options,
     )
     return search
 
@@ -62,7 +62,7 @@ class Spoiler(keras.callbacks.Callback):
     [
         ({}, np.nan),
         ({}, 1e30),
-        ({"run_eagerly": False, "steps_per_execution": 2}, np.nan),
+        ({"steps_per_execution": 2}, np.nan),
         ({"mode": "second_order"}, np.nan),
     ],
 )
@@ -151,7 +151,7 @@ def test_gradients_that_overflow_under_loss_scaling_do_not_stop():
     search = SearchModel(
         keras.Sequential([keras.Input((4,)), GatedDense(1)]), dtype="mixed_float16"
     )
-    search.compile("sgd", "sgd", "mse", run_eagerly=True)
+    search.compile("sgd", "sgd", "mse")
     search.optimizer.dynamic_scale.assign(3e38)
     guard = TerminateOnNonFinite()
     search.fit(*data(), epochs=2, callbacks=[guard], **FIT)

@@ -49,7 +49,7 @@ class WatchingScheduler(keras.callbacks.LearningRateScheduler):
 @pytest.mark.parametrize("listed", [False, True])
 def test_only_callbacks_of_one_rate_see_one(listed):
     search = SearchModel(small_model())
-    search.compile("sgd", "sgd", "sparse_categorical_crossentropy", run_eagerly=True)
+    search.compile("sgd", "sgd", "sparse_categorical_crossentropy")
     before, inside, behind = [], [], []
     callbacks = [Watcher(before), WatchingScheduler(inside), Watcher(behind)]
     if listed:

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_xd.core.searchable import architecture_variables, model_variables
 from keras_xd.training.callbacks import WarmRestarts
-from keras_xd.training.callbacks.warm_restarts import cosine, place, reset_slots
+from keras_xd.training.callbacks.warm_restarts import place, reset_slots
 from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense, classification_data
 
@@ -21,7 +21,7 @@ def search_model(optimizer=None, architecture_optimizer=None, seed=4, **options)
         optimizer or keras.optimizers.SGD(0.01, momentum=0.9),
         architecture_optimizer or keras.optimizers.SGD(0.01, momentum=0.9),
         "mse",
-        **{"run_eagerly": True, **options},
+        **options,
     )
     return search
 
@@ -94,7 +94,7 @@ def expected_rates(times, first, factor, highest, lowest):
 
 @pytest.mark.parametrize(
     ("granularity", "run"),
-    [("epoch", {}), ("batch", {}), ("batch", {"run_eagerly": False, "steps_per_execution": 2})],
+    [("epoch", {}), ("batch", {}), ("batch", {"steps_per_execution": 2})],
 )
 def test_rates(granularity, run):
     search = search_model(**run)
@@ -124,18 +124,9 @@ def test_rates(granularity, run):
     assert int(search.search_optimizer.weights_optimizer.iterations) == 8
 
 
-def test_rates_are_those_of_keras_schedule():
-    schedule = keras.optimizers.schedules.CosineDecayRestarts(0.1, 2, t_mul=2.0, alpha=0.1)
-    restarts = WarmRestarts(2, 2, learning_rate=0.1, minimum=0.01)
-    for epoch in range(12):
-        _, over, period = place(epoch, restarts.first_period, restarts.period_factor)
-        rate = 0.01 + 0.09 * cosine(over / period)
-        np.testing.assert_allclose(rate, float(schedule(epoch)), rtol=1e-4)
-
-
-@pytest.mark.parametrize(("mode", "run_eagerly"), [("joint", False), ("second_order", True)])
-def test_weights_and_slots_start_from_scratch_and_the_architecture_does_not(mode, run_eagerly):
-    search = search_model(keras.optimizers.Adam(0.01), mode=mode, run_eagerly=run_eagerly)
+@pytest.mark.parametrize("mode", ["joint", "second_order"])
+def test_weights_and_slots_start_from_scratch_and_the_architecture_does_not(mode):
+    search = search_model(keras.optimizers.Adam(0.01), mode=mode)
     start = groups(search)[0]
     data = {} if mode == "joint" else {"architecture_validation_split": 0.5}
     recorder, _ = fit(search, WarmRestarts(2, seed=7), 5, **data)
@@ -204,20 +195,6 @@ def test_groups_of_weights_restart_together(granularity):
     np.testing.assert_allclose(found[:, 0], expected, rtol=1e-6)
     np.testing.assert_allclose(found[:, 1], expected / 2, rtol=1e-6)
     np.testing.assert_allclose(found[:, 2], 0.01, rtol=1e-6)
-
-
-def test_groups_resume_to_the_bit(tmp_path):
-    def restarts():
-        return WarmRestarts(2, learning_rate=0.1, minimum=0.001, seed=3)
-
-    checkpoint = keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}.keras"))
-    search = grouped_search()
-    _, history = fit(search, restarts(), 5, callbacks=[checkpoint])
-    loaded = keras.saving.load_model(tmp_path / "3.keras")
-    _, rest = fit(loaded, restarts(), 2)
-    assert rest["loss"] == history["loss"][3:]
-    assert rates_of(loaded) == rates_of(search)
-    assert all(same(state(loaded.optimizer.variables), state(search.optimizer.variables)))
 
 
 def test_a_group_with_a_schedule_is_named():

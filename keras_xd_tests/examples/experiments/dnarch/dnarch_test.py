@@ -1,7 +1,6 @@
-"""The experiment on learned architectures runs in a tiny setting, resumes, and reports; ListOps."""
+"""Data of the learned architectures, ListOps among them, and how answers are scored."""
 
 import importlib
-import json
 
 import numpy as np
 import pytest
@@ -17,35 +16,7 @@ with example_scripts.on_path():
 TINY = ["--blocks", "1", "--channels", "4", "--epochs", "2", "--batch-size", "9"]
 
 
-@pytest.fixture
-def images(rng, monkeypatch):
-    """Replace CIFAR-10 by a few small random images, MNIST by a few of its size."""
-
-    def load(name, data_dir, subset):
-        shape = (8, 8, 3) if name == "cifar10" else (28, 28, 1)
-        return tuple(
-            (rng.uniform(size=(number, *shape)).astype("float32"), np.arange(number) % 10)
-            for number in (7, 2, 5)
-        )
-
-    monkeypatch.setattr(training.cifar10.images, "load", load)
-
-
-@pytest.fixture
-def no_data(monkeypatch):
-    monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
-
-
-def refusal(capsys, *arguments):
-    with pytest.raises(SystemExit):
-        dnarch.main(arguments)
-    return capsys.readouterr().err
-
-
-# Whole experiments
-
-
-def test_images_are_averaged(images):
+def test_images_are_averaged():
     pixels = np.arange(2 * 4 * 4 * 3, dtype="uint8").reshape(2, 4, 4, 3)
     found = training.averaged(pixels, 2)
     assert found.dtype == "uint8" and found.shape == (2, 2, 2, 3)
@@ -54,66 +25,6 @@ def test_images_are_averaged(images):
     np.testing.assert_array_equal(training.averaged(pixels, 4), pixels)
     with pytest.raises(ValueError, match="must divide 4"):
         training.averaged(pixels, 3)
-
-
-def test_methods_are_trained_pruned_and_kept(images, no_data, tmp_path, monkeypatch, capsys):
-    arguments = ["cifar10", *TINY, "--size", "8", "--seeds", "3", "--epochs", "1"]
-    arguments += ["--output", str(tmp_path)]
-    results = dnarch.main(arguments)
-    printed = capsys.readouterr().out
-    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert set(files) == {f"dnarch_cifar10.{suffix}" for suffix in ("json", "md")}
-    kept = json.loads(files["dnarch_cifar10.json"])
-    assert (kept["settings"], kept["runs"]) == (results.settings, results.runs)
-    assert kept["settings"]["training_samples"] == 9
-    assert [run["method"] for run in kept["runs"]] == list(training.METHODS)
-    for run in kept["runs"]:
-        assert run["score"] in [n / 5 for n in range(6)]
-        assert run["score"] == run["searched_score"] and run["difference"] < 1e-4
-        assert len(run["seconds"]) == 1
-        assert run["pruned_complexity"] == run["multiply_adds"] / run["target"]
-    assert printed.count("C / C_target") >= 4
-    plain, kernels, resolutions, everything = kept["runs"]
-    # By the formula of docs/ccnn.md for 64 points, 4 channels, with encoder and decoder.
-    block = 64 * 4 + 64 * 6 + 64 * (16 + 8 + 16 + 4)
-    assert plain["target"] == block + 64 * 3 * 4 + 4 * 10 == plain["multiply_adds"]
-    assert plain["complexity"] == kernels["complexity"] == 1 >= resolutions["complexity"]
-    assert plain["blocks"][0]["largest"] == [8, 8, 4] and len(everything["blocks"]) == 2
-    page = files["dnarch_cifar10.md"].decode()
-    command = "`python examples/experiments/dnarch/dnarch.py cifar10"
-    assert f"{command} --seeds 3 --blocks 1 --channels 4 --epochs 1" in page
-    assert f"| plain | {100 * plain['score']:.2f} | 1.000 | 1.000 |" in page
-
-    monkeypatch.setattr(training, "run", None)  # what is finished is not run again
-    assert dnarch.main(arguments).runs == kept["runs"]
-    capsys.readouterr()
-    assert "not overwritten" in refusal(capsys, *arguments, "--kernel-size", "3")
-    assert (tmp_path / "dnarch_cifar10.json").read_bytes() == files["dnarch_cifar10.json"]
-
-
-@pytest.mark.parametrize(
-    ("experiment", "arguments", "largest"),
-    [
-        ("mnist", ["--size", "4"], [16, 8]),
-        ("listops", ["--subset", "7", "--blocks", "2"], [128, 8]),
-        ("darcy", ["--size", "8", "--subset", "10"], [8, 8, 8]),
-    ],
-)
-def test_every_experiment_runs(experiment, arguments, largest, images, no_data, tmp_path):
-    arguments = [experiment, *TINY, *arguments, "--epochs", "1", "--methods", "KRWD"]
-    results = dnarch.main([*arguments, "--output", str(tmp_path)])
-    (run,) = results.runs
-    assert run["score"] == pytest.approx(run["searched_score"], rel=1e-3)
-    assert run["difference"] < 1e-4 and run["score"] >= 0
-    assert [block["largest"] for block in run["blocks"]] == [largest] * len(run["blocks"])
-    assert len(run["blocks"]) == 2 * results.settings["blocks"]
-    assert len(run["blocks"][0]["taps"]) == len(largest) - 1
-    numbers = {"mnist": (9, 5), "listops": (7, 7), "darcy": (10, 10)}[experiment]
-    found = results.settings["training_samples"], results.settings["evaluation_samples"]
-    assert found == numbers
-
-
-# Data
 
 
 def parsed(tokens):
@@ -172,11 +83,9 @@ def test_pixels_in_a_row(rng):
     )
 
 
-# Training
-
-
-def test_answers_are_decoded_by_the_network(tmp_path):
+def test_answers_are_decoded_by_the_network(tmp_path, monkeypatch):
     """The networks of Darcy flow answer with solutions, and errors are those of solutions."""
+    monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
     arguments = ["darcy", *TINY, "--size", "8", "--subset", "10", "--output", str(tmp_path)]
     options, data, _ = dnarch.parse(arguments)
     for method in ("plain", "K"):
@@ -193,15 +102,3 @@ def test_answers_are_decoded_by_the_network(tmp_path):
     model.layers[-2].set_weights([0 * w for w in model.layers[-2].get_weights()])
     mean = training.outputs(model, data.inputs)[0]
     np.testing.assert_allclose(mean, decoding.mean, rtol=1e-5, atol=1e-7)
-
-
-# Pages
-
-
-def test_nonsense_is_refused(images, tmp_path, capsys):
-    assert "invalid choice" in refusal(capsys, "imagenet")
-    assert "invalid choice" in refusal(capsys, "cifar10", "--methods", "KW")
-    assert "must divide 8" in refusal(capsys, "cifar10", "--size", "3")
-    assert "must divide 28" in refusal(capsys, "mnist", "--size", "5")
-    for wrong in (["--size", "14"], ["--data-dir", "here"]):
-        assert "which is generated" in refusal(capsys, "listops", *wrong)

@@ -1,129 +1,19 @@
-"""The experiment on heterogeneous cells runs in a small setting, resumes, and reports."""
+"""Calibration behind the stages of a network, by hand."""
 
 import importlib
-import inspect
-import json
 
 import keras
 import numpy as np
-import pytest
 
 import keras_xd
 from keras_xd import layers
-from keras_xd.layers.cells.genotypes import Genotype, random_genotype
 from keras_xd_tests import example_scripts
+from keras_xd_tests.examples.experiments.small_runs_test import three_stages
 
 with example_scripts.on_path():
     nos = importlib.import_module("experiments.nos.nos")
     nos_report = importlib.import_module("experiments.nos.nos_report")
     nos_training = importlib.import_module("experiments.nos.nos_training")
-
-SMALL = ["--cells", "3", "--channels", "2", "--search-cells", "3", "--search-channels", "2"]
-SMALL += ["--teacher-depth", "11", "--teacher-alpha", "3", "--epochs", "1", "--search-epochs", "1"]
-SMALL += ["--teacher-epochs", "1", "--batch-size", "8"]
-# Neither of the few operations has weights, which the guard of collapses says.
-WITHOUT_WEIGHTS = pytest.mark.filterwarnings("ignore:.* has collapsed:UserWarning")
-
-
-@pytest.fixture
-def images(rng, monkeypatch):
-    """Replace CIFAR-10 by a few small random images."""
-    parts = []
-    for number in (6, 2, 5):
-        inputs = rng.integers(256, size=(number, 8, 8, 3)) / 255
-        parts.append((inputs.astype("float32"), rng.integers(10, size=number)))
-    monkeypatch.setattr(nos.cifar10.images, "load", lambda name, data_dir, subset: tuple(parts))
-
-
-@pytest.fixture
-def few_operations(monkeypatch):
-    """Search among two operations, which are built faster than eleven, with a small teacher."""
-    names = ("identity", "average_pooling_3")
-    monkeypatch.setattr(nos_training, "NOS_OPERATIONS", names)
-    arguments = inspect.signature(keras_xd.models.pyramidnet)
-
-    def teacher(*values, **keywords):
-        given = arguments.bind(*values, **keywords).arguments
-        x = inputs = keras.Input(given["input_shape"])
-        for stage in (1, 2, 3):
-            strides = 1 if stage == 1 else 2
-            x = keras.layers.Conv2D(4, 3, strides, padding="same", name=f"stage{stage}")(x)
-        x = keras.layers.GlobalAveragePooling2D()(x)
-        return keras.Model(inputs, keras.layers.Dense(given["classes"])(x))
-
-    monkeypatch.setattr(keras_xd.models, "pyramidnet", teacher)
-    return names
-
-
-def three_stages(shape, classes, width=8):
-    """Return a network of one convolution a stage, with the names of ends of ResNet-20."""
-    x = inputs = keras.Input(shape, name="image")
-    for stage in (1, 2, 3):
-        x = keras.layers.Conv2D(width, 3, padding="same", name=f"stage{stage}_conv")(x)
-        x = keras.layers.BatchNormalization(name=f"stage{stage}_normalization")(x)
-        x = keras.layers.ReLU(name=f"stage{stage}_block3_relu2")(x)
-    x = keras.layers.GlobalAveragePooling2D(name="pool")(x)
-    return keras.Model(inputs, keras.layers.Dense(classes, name="classifier")(x))
-
-
-def refusal(capsys, *arguments):
-    with pytest.raises(SystemExit):
-        nos.main(arguments)
-    return capsys.readouterr().err
-
-
-@WITHOUT_WEIGHTS
-def test_a_guided_search_is_measured_and_kept(
-    images, few_operations, tmp_path, monkeypatch, capsys
-):
-    def accuracy(model, data):  # predict would trace a graph
-        return float(np.mean(np.argmax(model(nos_training.normalize(data[0])), -1) == data[1]))
-
-    monkeypatch.setattr(nos_training, "accuracy", accuracy)
-    made = []
-
-    def network(genotype, *arguments, **options):  # trained in another test
-        made.append((genotype, *arguments, options))
-        inputs = keras.Input(arguments[2])
-        x = keras.layers.GlobalAveragePooling2D()(inputs)
-        return keras.Model(inputs, keras.layers.Dense(arguments[3])(x))
-
-    monkeypatch.setattr(keras_xd.models, "nos_network", network)
-    arguments = ["search", *SMALL, "--methods", "nos_guided", "random", "--seeds", "3"]
-    arguments += ["--drop-path", "0"]
-    arguments += ["--output", str(tmp_path / "new"), "--keep", str(tmp_path / "kept")]
-    results = nos.main(arguments)
-    files = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
-    assert set(files) == {"nos_search.json", "nos_search.md"}
-    kept = json.loads(files["nos_search.json"])
-    assert (kept["settings"], kept["runs"]) == (results.settings, results.runs)
-    guided, random = kept["runs"]
-    assert [guided["method"], random["method"]] == ["nos_guided", "random"]
-    found = Genotype.from_dict(guided["genotype"])
-    assert set(found.normal.operations + found.reduction.operations) <= set(few_operations)
-    assert 0.9 < guided["search"]["normal_entropy"][0] <= 1
-    drawn = random_genotype(np.random.default_rng(3), few_operations)
-    assert Genotype.from_dict(random["genotype"]) == drawn
-    given = {"auxiliary": False, "drop_path": results.settings["drop_path"], "seed": 3}
-    assert made == [(which, 3, 2, (8, 8, 3), 10, given) for which in (found, drawn)]
-    assert guided["parameters"] == 3 * 10 + 10
-    for run in (guided, random):
-        assert run["seconds"] > 0
-        assert run["accuracy"] in [n / 5 for n in range(6)]
-    page = files["nos_search.md"].decode()
-    assert "nos/nos.py search --methods nos_guided random --seeds 3 --batch-size 8 " in page
-    assert str(drawn) in page and "all operations, guided" in page
-    assert len(list((tmp_path / "kept").glob("teacher_11_3_1_8_3.weights.h5"))) == 1
-
-    # Neither what is finished nor a search that is kept is run again.
-    monkeypatch.setattr(nos_training, "retrain", None)
-    assert nos.main(arguments).runs == kept["runs"]
-    monkeypatch.setattr(nos_training, "search", None)
-    options, train, evaluation, _ = nos.parse(arguments)
-    again = nos.searched("nos_guided", 3, train, evaluation, options)
-    assert again["genotype"] == guided["genotype"]
-    assert "not overwritten" in refusal(capsys, *arguments, "--epochs", "3")
-    assert (tmp_path / "new" / "nos_search.json").read_bytes() == files["nos_search.json"]
 
 
 def test_calibration_by_hand(rng, monkeypatch):
@@ -171,27 +61,9 @@ def test_pixels_are_means_of_squares(rng):
     assert nos_training.pooled(images, 1) is images
 
 
-def test_a_calibration_is_measured_without_touching_the_statistics(images, tmp_path, monkeypatch):
+def test_the_deviation_at_the_start_touches_no_statistics(monkeypatch):
     monkeypatch.setattr(keras_xd.models, "resnet20", three_stages)
-    arguments = ["calibration", "--epochs", "1", "--batch-size", "8", "--pool", "2"]
-    arguments += ["--methods", "none", "channel_attention", "--output", str(tmp_path)]
-    none, attention = nos.main(arguments).runs
-    assert none["gates"] == [] and len(attention["gates"]) == 3
-    assert any(attention["gates"])  # which started at zero
-    assert none["deviation_at_start"] == pytest.approx(attention["deviation_at_start"])
-    keras.utils.set_random_seed(0)
     model = nos_training.calibrated_resnet("none", (4, 4, 3))
     before = model.get_weights()
-    data = (np.zeros((2, 4, 4, 3), "uint8"),)
-    assert nos_training.deviation_at_start(model, data) >= 0
+    assert nos_training.deviation_at_start(model, (np.zeros((2, 4, 4, 3), "uint8"),)) >= 0
     keras.tree.map_structure(np.testing.assert_array_equal, model.get_weights(), before)
-    page = (tmp_path / "nos_calibration.md").read_text()
-    assert "Each pixel is the mean of 2 × 2 of the image." in page and "--pool 2" in page
-
-
-def test_nonsense_is_refused(images, capsys, tmp_path):
-    assert "at least 3" in refusal(capsys, "search", "--cells", "2")
-    assert "--methods of calibration are" in refusal(capsys, "calibration", "--methods", "nos")
-    assert "--pool must divide" in refusal(capsys, "calibration", "--pool", "3")
-    assert "0 to below 1" in refusal(capsys, "search", "--drop-path", "1")
-    assert "invalid choice" in refusal(capsys, "train")

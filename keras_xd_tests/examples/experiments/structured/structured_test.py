@@ -1,4 +1,4 @@
-"""The comparison of structured kernels runs in a tiny setting."""
+"""Tasks of the comparison of structured kernels, and what a seed decides."""
 
 import dataclasses
 import importlib
@@ -41,16 +41,13 @@ def tiny(rng, monkeypatch):
         monkeypatch.setitem(models.TASKS, name, task)
 
 
-@pytest.mark.parametrize("task", ["trec", "ptb", "mlp", "vit"])
+@pytest.mark.parametrize("task", ["trec", "ptb", "vit"])
 def test_tasks_are_trained(task, tiny, tmp_path):
     options, results = structured.parse([*TINY, "--tasks", task, "--output", str(tmp_path)])
     data = structured.Data(task, options)
-    dense = structured.run(task, "dense", "1", 0, data)
-    small = structured.run(task, "monarch", "0.5", 0, data)
-    assert small["kernels"] == dense["left"] == dense["kernels"] > small["left"]
-    assert small["left"] <= 0.5 * small["kernels"]
-    highest = np.inf if task == "ptb" else 1
-    assert all(0 <= run["score"] <= highest for run in (dense, small))
+    run = structured.run(task, "monarch", "0.5", 0, data)
+    assert 0 < run["left"] <= 0.5 * run["kernels"]
+    assert 0 <= run["score"] <= (np.inf if task == "ptb" else 1)
 
 
 def test_the_seed_decides(tiny, tmp_path):
@@ -61,26 +58,5 @@ def test_the_seed_decides(tiny, tmp_path):
     first, other, again = (structured.run("mlp", "monarch", "0.5", s, data) for s in (0, 1, 0))
     assert again["loss"] == first["loss"] and again["score"] == first["score"]
     assert other["loss"] != first["loss"]
-
-
-def test_all_methods_are_measured_and_kept(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(structured, "FAMILIES", ("low_rank", "blast"))  # for the search
-    arguments = [*TINY, "--tasks", "mlp", "--seeds", "1", "--output", str(tmp_path)]
-    results = structured.main(arguments)
-    assert [run["method"] for run in results.runs] == list(structured.METHODS)
-    *_, searched = results.runs
-    assert set(searched["chosen"]) == {"hidden1", "hidden2", "hidden3"}
-    assert 0 < searched["expected"] < 1 and len(searched["cpu_seconds"]) == 2
-    page = results.paths["md"].read_text(encoding="utf-8")
-    assert "| 0.5 | searched |" in page and "## What the searches chose" in page
-    assert "| mlp | 0.5 |" in page and "accuracy, %" in page
-    before = results.paths["json"].read_bytes()
-    structured.main(arguments)
-    assert results.paths["json"].read_bytes() == before
-
-
-def test_bad_arguments(tmp_path, capsys):
-    for wrong in (["--tasks", "mnist"], ["--shares", "0"], ["--methods", "blast"]):
-        with pytest.raises(SystemExit):
-            structured.parse([*wrong, "--output", str(tmp_path)])
-    assert "--shares must be above 0" in capsys.readouterr().err
+    dense = structured.run("mlp", "dense", "1", 0, data)
+    assert dense["left"] == dense["kernels"] == first["kernels"] > first["left"]

@@ -1,10 +1,8 @@
-"""The CIFAR-10 experiment runs in a small setting, resumes, and reports what it measured."""
+"""Baselines, batches of images and rates of the CIFAR-10 experiment."""
 
 import importlib
-import json
 
 import numpy as np
-import pytest
 
 from keras_xd_tests import example_scripts
 
@@ -12,47 +10,6 @@ with example_scripts.on_path():
     cifar10 = importlib.import_module("experiments.xd.cifar10")
     batches = importlib.import_module("datasets.batches")
     permutation = importlib.import_module("datasets.permutation")
-
-
-@pytest.fixture
-def images(rng, monkeypatch):
-    """Replace CIFAR-10 by a few random images."""
-    parts = []
-    for number in (22, 10, 8):
-        inputs = rng.integers(256, size=(number, 32, 32, 3)) / 255
-        parts.append((inputs.astype("float32"), rng.integers(10, size=number)))
-    monkeypatch.setattr(cifar10.images, "load", lambda name, data_dir, subset: tuple(parts))
-    return parts
-
-
-def refusal(capsys, *arguments):
-    with pytest.raises(SystemExit):
-        cifar10.main(arguments)
-    return capsys.readouterr().err
-
-
-def test_every_method_is_measured_and_kept(images, tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(cifar10.METHODS, "xd", lambda: cifar10.searched(1))
-    arguments = ["--kinds", "permuted", "--seeds", "3", "--epochs", "1", "--batch-size", "32"]
-    arguments += ["--output", str(tmp_path / "new")]
-    results = cifar10.main(arguments)
-    files = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
-    assert set(files) == {"cifar10.json", "cifar10.md"}
-    kept = json.loads(files["cifar10.json"])
-    assert (kept["settings"], kept["runs"]) == (results.settings, results.runs)
-    assert [run["method"] for run in kept["runs"]] == ["backbone", "xd", "linear", "k_layer"]
-    assert kept["settings"]["training_images"] == 32 and kept["settings"]["evaluation_images"] == 8
-    for run in kept["runs"]:
-        assert run["architecture_parameters"] < run["parameters"]
-        assert min(run["seconds"]) > 0
-    assert "examples/experiments/xd/cifar10.py --kinds permuted --seeds 3 --epochs 1" in str(
-        files["cifar10.md"]
-    )
-
-    monkeypatch.setattr(cifar10, "run", None)  # what is finished is not run again
-    assert cifar10.main(arguments).runs == kept["runs"]
-    assert "not overwritten" in refusal(capsys, *arguments, "--epochs", "3")
-    assert (tmp_path / "new" / "cifar10.json").read_bytes() == files["cifar10.json"]
 
 
 def test_baselines_have_the_size_of_lenet():
@@ -112,13 +69,3 @@ def test_augmented_images_are_crops_and_mirror_images(rng):
 def test_rates_fall_at_half_and_at_three_quarters():
     rates = [float(cifar10.schedule(0.01, 200)(step)) for step in (0, 99, 101, 149, 151, 199)]
     np.testing.assert_allclose(rates, [0.01, 0.01, 0.005, 0.005, 0.001, 0.001], rtol=1e-6)
-
-
-WRITTEN = {"command": "python it", "versions": "keras 3", "threads": 2}
-
-
-def test_nonsense_is_refused(tmp_path, capsys):
-    assert "at least 1" in refusal(capsys, "--epochs", "0")
-    assert "at least 0" in refusal(capsys, "--seeds", "-1")
-    assert "invalid choice" in refusal(capsys, "--methods", "darts")
-    assert "must hold cifar10" in refusal(capsys, "--data-dir", str(tmp_path / "none"))

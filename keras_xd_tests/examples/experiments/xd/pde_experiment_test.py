@@ -1,8 +1,7 @@
-"""The experiments on differential equations: loss, optimizers, batches, a small run of each."""
+"""The experiments on differential equations: batches, optimizers, other sizes."""
 
 import functools
 import importlib
-import json
 
 import keras
 import numpy as np
@@ -99,45 +98,6 @@ def test_the_search_starts_as_the_baseline(rng):
     np.testing.assert_allclose(outputs[1], outputs[0], atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("name", "size", "recipe"),
-    [("burgers", 16, "paper"), ("darcy", 7, "operator")],
-)
-def test_a_small_run_writes_its_results(name, size, recipe, one_block, tmp_path):
-    output = tmp_path / "results"
-    arguments = [*SMALL, *TINY, "--resolution", str(size), "--recipe", recipe]
-    arguments += ["--output", str(output)]
-    records = scripts[name].main(arguments)
-    assert [(r["resolution"], r["method"]) for r in records] == [
-        (size, method) for method in ("CNN", "FNO", "XD")
-    ]
-    text = (output / f"{name}.md").read_text()
-    written = json.loads((output / f"{name}.json").read_text())
-    assert written["runs"] == records
-    assert written["settings"]["command"] in text
-    assert written["settings"]["command"].endswith(" ".join(arguments))
-    assert {file.suffix for file in output.iterdir()} == {".md", ".json"}
-    for record in records:
-        assert f"| {recipe} | 2 | {record['method']} | 1 | {record['error']:.4f} |" in text
-        assert len(record["errors"]) == 2 and record["seconds_per_epoch"] > 0
-        assert record["error"] == pytest.approx(record["errors"][-1], rel=1e-3)
-        assert record["mean_of_last"] == pytest.approx(np.mean(record["errors"]), rel=1e-3)
-    assert f"- recipe `{recipe}`: the search starts as" in text
-    cnn, _, xd = records
-    # K, L and M: pairs of numbers, n · Σ radices, for each axis.
-    added = {16: 16 * (2 + 2 + 2 + 2), 7: 2 * 7 * 7}[size]
-    kernels = 3**2 * (5**2 - 4**2) if recipe == "operator" else 0  # 2 · 3 - 1 and 3 + 1 taps
-    assert xd["parameters"] == cnn["parameters"] + 2 * 3 * added + kernels
-    # Lifted to 3 channels, mixed at each point, normalised, projected.
-    normalized = 2 * 3
-    inputs, kernel = {16: (2, 4), 7: (3, 16)}[size]
-    fixed = (inputs + 1) * 3 + (kernel * 9 + 12) + 4 * 128 + 129
-    assert cnn["parameters"] == fixed + normalized
-    with pytest.raises(SystemExit):
-        scripts[name].main(arguments)  # nothing is overwritten
-    assert scripts[name].main([*arguments, "--resume"]) == records  # and nothing is missing
-
-
 def test_networks_are_evaluated_at_other_sizes(one_block, tmp_path):
     """A copy for another size has another error there, and at its own size the same one."""
     arguments = [*SMALL, *TINY, "--recipe", "operator", "--methods", "XD", "--resolution", "16"]
@@ -153,22 +113,6 @@ def test_networks_are_evaluated_at_other_sizes(one_block, tmp_path):
     assert row in text
     with pytest.raises(SystemExit):
         scripts["darcy"].main([*SMALL, "--also-at", "7", "--output", str(tmp_path / "other")])
-
-
-def test_nonsense_is_refused(tmp_path, capsys):
-    def refusal(*arguments):
-        with pytest.raises(SystemExit):
-            scripts["burgers"].main([*SMALL, "--output", str(tmp_path), *arguments])
-        return capsys.readouterr().err
-
-    assert "as many as --resolution" in refusal("--resolution", "8", "--epochs", "1", "2")
-    assert "at least 1" in refusal("--seeds", "0")
-    assert "must hold burgers1d.npz" in refusal("--data-dir", str(tmp_path / "none"))
-    (tmp_path / "burgers.md").write_text("kept")
-    assert "burgers.md would be overwritten" in refusal()
-    assert "and there are none" in refusal("--resume")
-    assert "not allowed with argument" in refusal("--resume", "--overwrite")
-    assert (tmp_path / "burgers.md").read_text() == "kept"
 
 
 def test_an_experiment_is_resumed(one_block, tmp_path):
