@@ -8,9 +8,10 @@ MATLAB with the array `u`, samples first) is read where a path is given; else fl
 
 import pathlib
 
-import h5py
 import numpy as np
 from scipy import fft
+
+from datasets.plain_files import read_matlab
 
 VISCOSITY = 1e-3
 AXES = (-2, -1)
@@ -135,20 +136,18 @@ def _read(path, resolution, times, train, test):
             "`NavierStokes_V1e-5_N1200_T20.mat` of https://github.com/neuraloperator. "
             f"Received: path={str(path)!r}"
         )
-    with h5py.File(path) as file:
-        if "u" not in file or file["u"].ndim != 4:
-            raise ValueError(
-                "The file must have an array `u` of four axes: times, two of space, samples. "
-                f"Received: {path.name} with {sorted(file)}"
-            )
-        held, points, _, number = file["u"].shape
-        if times > held or points % resolution or train + test > number:
-            raise ValueError(
-                f"{path.name} has {number} flows at {held} times on {points} points. Received: "
-                f"train={train}, test={test}, times={times}, resolution={resolution}"
-            )
-        step = points // resolution
-        array = file["u"][:times, ::step, ::step]
-    # MATLAB's order of axes is reversed in HDF5.
-    flows = np.transpose(array, (3, 2, 1, 0)).astype("float32")
+    flows = read_matlab(path, "u")
+    if flows.ndim != 4:
+        raise ValueError(
+            "`u` must have four axes: samples, two of space, times. "
+            f"Received: shape {flows.shape} in {path.name}"
+        )
+    number, points, _, held = flows.shape
+    if times > held or points % resolution or train + test > number:
+        raise ValueError(
+            f"{path.name} has {number} flows at {held} times on {points} points. Received: "
+            f"train={train}, test={test}, times={times}, resolution={resolution}"
+        )
+    step = points // resolution
+    flows = flows[:, ::step, ::step, :times].astype("float32")
     return flows[:train], flows[number - test :]
