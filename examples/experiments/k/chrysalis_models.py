@@ -128,14 +128,24 @@ def network(backbone, method, data):
     if method in ("linear", "k_layer"):
         layer = keras.layers.Dense if method == "linear" else keras_xd.layers.KDense
         if backbone == "text":
-            return linear_text(shape[0], data.vocabulary, data.classes)
+            return with_vectors(linear_text(shape[0], data.vocabulary, data.classes), data)
         return dense_lenet(shape, data.classes, layer)
     if backbone == "text":
         model = keras_xd.models.kim_cnn(shape[0], data.vocabulary, data.classes, EMBEDDING)
+        model = with_vectors(model, data)
     else:
         model = BACKBONES[backbone](shape, data.classes)
     _, start, depth = parts(method)
     return model if start is None else k_operations(model, start, depth)
+
+
+def with_vectors(model, data):
+    """Return a network for text whose embedding is that of the data, frozen, if they have one."""
+    if data.vectors is not None:
+        embedding = model.get_layer("embedding")
+        embedding.set_weights([data.vectors])
+        embedding.trainable = False
+    return model
 
 
 def k_operations(model, start, depth=None):

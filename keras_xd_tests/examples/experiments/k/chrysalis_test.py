@@ -24,7 +24,7 @@ def images(rng, monkeypatch):
     chrysalis._digits.cache_clear()
 
     def load(name, data_dir, subset):
-        shape = (4, 4, 3) if name == "cifar10" else (28, 28, 1)
+        shape = (4, 4, 3) if name.startswith("cifar") else (28, 28, 1)
         numbers = (12, 4, 8) if subset is None else (subset,) * 3
         return tuple(
             (rng.uniform(size=(number, *shape)).astype("float32"), np.arange(number) % 10)
@@ -125,6 +125,7 @@ def test_searches_are_evaluated_in_three_ways_and_kept(images, tiny, tmp_path, m
         ("lenet", "plain", "k_layer"),
         ("wide", "plain", "convolution"),
         ("wide_transfer", "permuted", "convolution"),
+        ("cifar100", "plain", "convolution"),
         ("text", "mr", "sgd_warm"),
         ("text", "mr", "linear"),
         ("spherical", "rotated", "convolution"),
@@ -138,6 +139,7 @@ def test_every_experiment_runs(experiment, kind, method, images, tiny, sentences
     arguments += ["--epochs", "1", "--subset", subset, "--batch-size", "4"]
     (run,) = chrysalis.main([*arguments, "--output", str(sentences)]).runs
     expected = {"offline"} if method in models.FIXED else {"offline", "supernet"}
+    expected |= {"transfer"} if experiment == "cifar100" else set()
     if experiment == "wide_transfer":
         assert set(run["accuracy"]) == expected | {"transfer"} and run["samples"] == [5, 5]
         return
@@ -153,7 +155,9 @@ def test_every_experiment_runs(experiment, kind, method, images, tiny, sentences
 def test_classes_are_split_and_numbered_again(images, tmp_path):
     options, _ = chrysalis.parse(["--experiment", "transfer", "--output", str(tmp_path)])
     first, second = chrysalis.load("transfer", "plain", 0, options)
-    inputs, labels = chrysalis._images(os.environ.get("TFDS_DATA_DIR"), options.subset)[0]
+    inputs, labels = chrysalis._images("cifar10", os.environ.get("TFDS_DATA_DIR"), options.subset)[
+        0
+    ]
     for data, classes in ((first, range(5)), (second, range(5, 10))):
         chosen = [index for index, label in enumerate(labels) if label in classes]
         np.testing.assert_array_equal(data.train[0], inputs[chosen])
