@@ -79,13 +79,18 @@ def retrieval(data_dir, length=RETRIEVAL_LENGTH, subset=None):
     return *result, 3 + len(letters)
 
 
-def image(data_dir=None, subset=None):
-    """Return `(train, validation, test)`: pairs of grey pixels `(number, 1024, 1)` and classes."""
-    parts = images.load("cifar10", data_dir, subset)
-    return tuple(
-        ((pixels @ GREY - MEAN).reshape(len(pixels), -1, 1) / DEVIATION, labels)
-        for pixels, labels in parts
-    )
+def image(data_dir=None, subset=None, size=32):
+    """Return `(train, validation, test)`: pairs of grey pixels `(number, size², 1)` and classes.
+
+    With a smaller size than 32 pixels are means of squares.
+    """
+    if 32 % size:
+        raise ValueError(f"`size` must divide 32. Received: size={size!r}")
+    parts = []
+    for pixels, labels in images.load("cifar10", data_dir, subset):
+        grey = images.block_means((pixels @ GREY)[..., None], 32 // size)
+        parts.append(((grey.reshape(len(pixels), -1, 1) - MEAN) / DEVIATION, labels))
+    return tuple(parts)
 
 
 def _letters(lines):

@@ -40,7 +40,10 @@ RECIPES = {
 }
 
 
-def load(numbers=(160000, 20000, 20000), size=32, seed=0):
+SAMPLES = (160000, 20000, 20000)
+
+
+def load(numbers=SAMPLES, size=32, seed=0):
     """Return `(train, validation, test)`: pairs of images `(number, size²)` and classes 0 and 1.
 
     Pixels are from -1 to 1, row by row. Classes alternate, and every image is drawn from a seed of
