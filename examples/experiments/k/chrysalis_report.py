@@ -13,6 +13,7 @@ METHODS = [*FIXED, *(f"{search}_{start}" for search in SEARCHES for start in STA
 TITLES = {
     "lenet": "ButterfLeNet on CIFAR-10, plain and permuted",
     "transfer": "ButterfLeNet: operations found on five classes of CIFAR-10, trained on the others",
+    "cifar100": "ButterfLeNet: operations found on CIFAR-10, trained on CIFAR-100",
     "wide": "Wide ButterfLeNet on CIFAR-10, plain and permuted",
     "wide_transfer": "Wide ButterfLeNet: operations found on five classes of CIFAR-10, trained on "
     "the others",
@@ -51,6 +52,7 @@ TEXTS = {
     "depth": [VISION[0], VISION[3]],
     "wide": WIDE,
     "transfer": [*VISION, TRANSFER],
+    "cifar100": VISION,
     "wide_transfer": [*WIDE, TRANSFER],
     "text": [
         "Kim's network with 100 filters of sizes 3, 4 and 5, dropout 0.5, and trained vectors of "

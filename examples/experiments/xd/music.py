@@ -40,7 +40,10 @@ from reporting import count, present, select, spread
 
 import keras_xd
 
-WEIGHTS_RATE, ARCHITECTURE_RATE, CLIPPING, DROPOUT = 1e-3, 2e-4, 0.4, 0.5
+PAPER = keras_xd.recipes.paper("xd", "jsb_chorales")
+WEIGHTS_RATE, ARCHITECTURE_RATE, CLIPPING, DROPOUT = (
+    PAPER[name] for name in ("learning_rate", "architecture_rate", "clipnorm", "dropout")
+)
 SHARE = 0.25  # of the steps that an epoch of windows or of a sampled method scores
 NAMES = {
     "tcn": "TCN, dilated",
@@ -360,6 +363,7 @@ def parse(arguments):
     parsing.add(parser, positive, context=(24, "steps a chunk scores not"), window=40)
     parsing.add(parser, positive, channels=150, levels=3)
     parser.add_argument("--data-dir", help="folder of the data; KERAS_XD_DATA_DIR by default")
+    parser.add_argument("--pieces", choices=music.TITLES, default="jsb", help="the data")
     parser.add_argument("--synthetic", action="store_true", help="made-up pieces, to try it out")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
@@ -368,11 +372,14 @@ def parse(arguments):
     if options.context >= options.size:
         parser.error("--context must be smaller than --size")
     try:
-        data = music.synthetic() if options.synthetic else music.load(options.data_dir)
+        data = (
+            music.synthetic() if options.synthetic else music.load(options.data_dir, options.pieces)
+        )
     except ValueError as error:
         parser.error(str(error))
     settings, key = describe(options, data, arguments), ("method", "seed")
-    results = reporting.open_results(parser, options, "music", page, settings, key=key)
+    name = "music" if options.pieces == "jsb" else f"music_{options.pieces}"
+    results = reporting.open_results(parser, options, name, page, settings, key=key)
     return options, data, results
 
 
@@ -382,7 +389,7 @@ def describe(options, data, arguments):
     shown = ("batch_size", "size", "context", "window", "channels", "levels", "epochs", "warmup")
     return {
         "command": shlex.join(["python", "examples/experiments/xd/music.py", *words]),
-        "data": "made up" if options.synthetic else "JSB chorales",
+        "data": "made up" if options.synthetic else music.TITLES[options.pieces],
         "pieces": [len(part) for part in data],
         "steps": [sum(len(piece) - 1 for piece in part) for part in data],
         **{name: getattr(options, name) for name in shown},

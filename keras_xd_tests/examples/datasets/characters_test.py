@@ -39,3 +39,14 @@ def test_bad_input(folder, monkeypatch):
     (folder / "ptb_vocab.txt").write_text("ab", encoding="utf-8")
     with pytest.raises(ValueError, match="numbers of the words .* and 1 words"):
         characters.load(folder, length=4)
+
+
+def test_words_and_what_follows(folder):
+    parts, count = characters.load_words(folder, length=2)
+    assert count == 3
+    np.testing.assert_array_equal(parts[0][0], [[0, 1], [0, 1]])
+    np.testing.assert_array_equal(parts[0][1], [[1, 0], [1, 1]])
+    np.testing.assert_array_equal(parts[2], [[[0, 0]], [[0, 0]]])
+    assert len(characters.load_words(folder, length=2, subset=1)[0][0][0]) == 1
+    with pytest.raises(ValueError, match="more words than a piece. Received: 3 words, length=3"):
+        characters.load_words(folder, length=3)

@@ -74,7 +74,7 @@ def test_what_is_wrong_is_said(folder, monkeypatch):
     monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
     for arguments, message in (
         (("mr",), "KERAS_XD_DATA_DIR.*must hold text_mr.txt. Received: data_dir=None"),
-        (("subj", folder), "Received: name='subj'"),
+        (("imdb", folder), "Received: name='imdb'"),
         (("mr", folder, 0, 0), "Received: subset=0"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -97,3 +97,21 @@ def test_real_sentences(data_path):
         assert tuple(len(inputs) for inputs, _ in parts) == expected
         assert found.classes == (6 if name == "trec" else 2)
         assert data.load(name).words == found.words  # from the environment variable
+
+
+def test_vectors_of_words(folder, tmp_path):
+    found = data.load("sst2", folder)
+    path = tmp_path / "vectors.txt"
+    path.write_text("4 3\ngood 1 2 3\nother 4 5 6\nfilm 0.5 0 -1\n")
+    matrix = data.vectors(path, found.words, size=3)
+    np.testing.assert_array_equal(matrix[found.words.index("good")], [1, 2, 3])
+    np.testing.assert_array_equal(matrix[found.words.index("film")], [0.5, 0, -1])
+    np.testing.assert_array_equal(matrix[0], 0)
+    drawn = matrix[found.words.index("rather")]
+    assert np.all(np.abs(drawn) <= 0.25) and np.any(drawn)
+    with pytest.raises(ValueError, match="a word and 4 numbers.*line 2 of vectors.txt"):
+        data.vectors(path, found.words, size=4)
+    with pytest.raises(ValueError, match="vectors.txt with none of 1 words"):
+        data.vectors(path, ["unseen"], size=3)
+    with pytest.raises(ValueError, match="such as glove.6B.300d.txt"):
+        data.vectors(tmp_path / "none.txt", found.words)

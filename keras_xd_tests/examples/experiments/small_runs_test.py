@@ -65,6 +65,10 @@ RUNS = {
         ("convolution", "random", "sgd_warm"),
     ),
     "lenet": ("chrysalis", 4, f"--experiment lenet --kinds plain {CHRYSALIS}", ("k_layer",)),
+    "cifar100": (
+        *("chrysalis", 4, f"--experiment cifar100 --kinds plain {CHRYSALIS}"),
+        ("convolution",),
+    ),
     "wide": ("chrysalis", 4, f"--experiment wide --kinds plain {CHRYSALIS}", ("convolution",)),
     "text": ("chrysalis", 4, f"--experiment text --kinds mr {CHRYSALIS}", ("linear", "sgd_warm")),
     "spherical": (

