@@ -155,6 +155,6 @@ def matrices() -> list[kmatrix.KMatrix]:
 def terms() -> PointSpace:
     space = spaces.nas_bench_201_cell()
     assert_type(space, grammar.Grammar)
-    # wrong: grammar.read_term(1)
+    # wrong: grammar.parse(1)
     # wrong: tuner_integration.PointsSpace
     return PointSpace({"cell": space}, None)

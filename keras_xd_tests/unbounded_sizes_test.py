@@ -11,7 +11,7 @@ import pytest
 import keras_xd
 from keras_xd import genotypes, kmatrix, layers
 from keras_xd.core import validation
-from keras_xd.grammar import network_graph, read_term
+from keras_xd.grammar import network_graph, parse
 from keras_xd.grammar.topologies import linear
 from keras_xd.kmatrix.radix import factorise
 from keras_xd.layers.fourier import fft_convolution
@@ -82,7 +82,7 @@ def nested(depth):
 
 
 def network(text, topologies=None):
-    network_graph(read_term(text), topologies)
+    network_graph(parse(text), topologies)
 
 
 CASES = {

@@ -4,12 +4,13 @@ import json
 import numbers
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras_tuner
 from keras_tuner.engine.trial import Trial
 
+from keras_xd.grammar import Grammar
 from keras_xd.grammar.terms import Term
 from tuner_integration.fidelity import PREFIX
 from tuner_integration.objectives import Score, directions_of, score_of_trial
@@ -20,9 +21,9 @@ from tuner_integration.resumable_oracle import DAMAGED, ENDED, described_objecti
 Given = str | Term | Mapping[str, Any]
 
 
-def given_values(given: Given, names: Iterable[str]) -> dict[str, Any]:
-    """Return the values of a given point, terms as text."""
-    names = list(names)
+def given_values(given: Given, grammars: Mapping[str, Grammar]) -> dict[str, Any]:
+    """Return the values of a given point, terms as the text of their trees."""
+    names = list(grammars)
     if isinstance(given, (str, Term)) and len(names) == 1:
         given = {names[0]: given}
     if not isinstance(given, Mapping) or not set(names) <= set(given):
@@ -31,21 +32,21 @@ def given_values(given: Given, names: Iterable[str]) -> dict[str, Any]:
             f"A point must be {one}a dictionary with the terms {names}. "
             f"Received: {repr(given)[:200]}"
         )
-    return {name: str(v) if isinstance(v, Term) else v for name, v in given.items()}
+    values = {name: str(v) if isinstance(v, Term) else v for name, v in given.items()}
+    return {**values, **{name: str(g.parse(values[name])) for name, g in grammars.items()}}
 
 
 def given_point(space: PointSpace, given: Given, constrained: bool = True) -> Point:
     """Return a given point of a space; hyperparameters that it does not name have their default."""
     values = given_values(given, space.grammars)
-    terms = {name: grammar.parse(values[name]) for name, grammar in space.grammars.items()}
     if constrained:
         for name, grammar in space.grammars.items():
-            grammar.check(terms[name])
+            grammar.check(grammar.parse(values[name]))
     known = {hp.name: hp for hp in space.ordinary}
     for name, value in values.items():
         if name.startswith(PREFIX):
             continue  # what `ask` says of how to try the point
-        if name not in terms and (name not in known or not _admits(known[name], value)):
+        if name not in space.grammars and (name not in known or not _admits(known[name], value)):
             raise ValueError(
                 "A value must be one of its hyperparameter. "
                 f"Received: {name}={value!r}, known are {list(known)}"

@@ -33,7 +33,7 @@ class GrammarOracle(AskTellOracle):
     """Searches architectures, which are terms of grammars, and ordinary hyperparameters.
 
     A term is a hyperparameter `hp.Fixed(name, …)` whose value this oracle sets: declare nothing,
-    and read it by `grammar.parse(hp.get(name))`. Its default is `grammar.first()`.
+    and read it by `grammars[name].parse(hp.get(name))`. Its default is `grammars[name].first()`.
 
     No point is proposed twice, and terms that build the same network (see
     `keras_xd.grammar.network_digest`) are one; when no new one is found, the search stops. Trials

@@ -5,20 +5,20 @@ from typing import Any
 
 from keras_tuner.engine.trial import Trial
 
-from keras_xd.grammar import read_term
+from keras_xd.grammar import parse
 
 _LONGEST_FORMULA = 60
 
 
 def name_of_term(text: str) -> str:
     """Return a name for the text of a term: its digest, and its outermost operator."""
-    term = read_term(text)
+    term = parse(text)
     return f"#{term.digest()} {term.operator}"
 
 
 def outline_of_term(text: str) -> str:
     """Return a line for the text of a term: its digest, its size, and how its formula begins."""
-    term = read_term(text)
+    term = parse(text)
     formula = term.formula()
     if len(formula) > _LONGEST_FORMULA:
         formula = f"{formula[:_LONGEST_FORMULA]}…"

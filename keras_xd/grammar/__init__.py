@@ -8,7 +8,7 @@ from keras_xd.grammar.constraints import Connected, Downsamplings, InputDependen
 from keras_xd.grammar.grammar import Grammar
 from keras_xd.grammar.graphs import network_digest, network_graph, operation_graph
 from keras_xd.grammar.motifs import expand, motif_terms
-from keras_xd.grammar.terms import read_term
+from keras_xd.grammar.terms import parse
 from keras_xd.grammar.topologies import TOPOLOGIES, Topology
 
 __all__ = [
@@ -26,13 +26,14 @@ __all__ = [
     "network_digest",
     "network_graph",
     "operation_graph",
-    "read_term",
+    "parse",
     "spaces",
 ]
 
 # Public names of earlier versions.
 _MOVED = {
     "NetworkGraph": "keras_xd.grammar.graphs.NetworkGraph",
+    "read_term": "keras_xd.grammar.parse",
     "Term": "keras_xd.grammar.terms.Term",
 }
 

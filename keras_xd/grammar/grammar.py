@@ -12,7 +12,7 @@ from keras_xd.grammar.counting import Counts
 from keras_xd.grammar.motifs import SHARE
 from keras_xd.grammar.rules import Rules, is_symbol, read_productions
 from keras_xd.grammar.sampling import Sampler
-from keras_xd.grammar.terms import Term, read_term
+from keras_xd.grammar.terms import Term, parse
 from keras_xd.grammar.topologies import TOPOLOGIES
 from keras_xd.grammar.variation import Variation
 
@@ -64,6 +64,8 @@ class Grammar:
     >>> child = grammar.crossover(term, other, rng)
     >>> print(grammar.parse("(S Linear2 (OP conv) (OP id))").formula())
     Linear2(conv, id)
+    >>> print(grammar.parse("Linear2(conv, id)"))
+    (S Linear2 (OP conv) (OP id))
 
     Reference:
         Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 2.
@@ -120,13 +122,14 @@ class Grammar:
         """Return the term that a text says.
 
         Args:
-            text: what `str(term)` gives.
+            text: what `str(term)` or `term.formula()` gives.
 
         Raises:
             ValueError: the text is no term of the grammar or deeper than `max_depth`; the message
-                says where. Constraints are left to `check`.
+                says where. The grammar has several terms with this formula; the message has two.
+                Constraints are left to `check`.
         """
-        return read_term(text, self.rules).of_grammar(self.rules)
+        return parse(text, self.rules).of_grammar(self.rules)
 
     def check(self, term: Term) -> None:
         """Raise `ValueError` unless `sample` could return this term."""

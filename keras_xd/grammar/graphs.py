@@ -92,8 +92,8 @@ def network_graph(term: Term, topologies: Mapping[str, Topology] | None = None) 
 
     Example:
 
-    >>> from keras_xd.grammar import network_graph, read_term
-    >>> term = read_term("(S Residual2 (C Linear2 conv relu) id (OP zero))")
+    >>> from keras_xd.grammar import network_graph, parse
+    >>> term = parse("(S Residual2 (C Linear2 conv relu) id (OP zero))")
     >>> [(edge.source, edge.operation, edge.target) for edge in network_graph(term).edges]
     [(0, 'id', 1)]
     """
@@ -181,8 +181,8 @@ def operation_graph(
 
     Example:
 
-    >>> from keras_xd.grammar import operation_graph, read_term
-    >>> labels, successors = operation_graph(read_term("(S Residual2 conv id (OP pool))"))
+    >>> from keras_xd.grammar import operation_graph, parse
+    >>> labels, successors = operation_graph(parse("(S Residual2 conv id (OP pool))"))
     >>> labels
     ('input', 'conv', 'pool', 'output')
     >>> successors
@@ -224,12 +224,12 @@ def network_digest(term: Term, topologies: Mapping[str, Topology] | None = None)
 
     Example:
 
-    >>> from keras_xd.grammar import network_digest, read_term
-    >>> a = read_term("(S Residual2 (OP conv) (OP zero) (OP pool))")
-    >>> b = read_term("(S Linear3 (OP conv) (OP id) (OP pool))")
+    >>> from keras_xd.grammar import network_digest, parse
+    >>> a = parse("(S Residual2 (OP conv) (OP zero) (OP pool))")
+    >>> b = parse("(S Linear3 (OP conv) (OP id) (OP pool))")
     >>> network_digest(a) == network_digest(b)
     True
-    >>> network_digest(a) == network_digest(read_term("(S Linear2 (OP pool) (OP conv))"))
+    >>> network_digest(a) == network_digest(parse("(S Linear2 (OP pool) (OP conv))"))
     False
     """
     labels, sources = _producers(network_graph(term, topologies))

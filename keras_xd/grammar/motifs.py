@@ -23,8 +23,8 @@ def motif_terms(term: Term) -> tuple[Term, dict[str, Term]]:
 
     Example:
 
-    >>> from keras_xd.grammar import motif_terms, read_term
-    >>> main, motifs = motif_terms(read_term("(SHARED share:op (S Linear2 op op) (OP conv))"))
+    >>> from keras_xd.grammar import motif_terms, parse
+    >>> main, motifs = motif_terms(parse("(SHARED share:op (S Linear2 op op) (OP conv))"))
     >>> print(main, motifs["op"])
     (S Linear2 op op) (OP conv)
     """
@@ -55,8 +55,8 @@ def expand(term: Term) -> Term:
 
     Example:
 
-    >>> from keras_xd.grammar import expand, read_term
-    >>> print(expand(read_term("(SHARED share:op (S Linear2 op op) (OP conv))")))
+    >>> from keras_xd.grammar import expand, parse
+    >>> print(expand(parse("(SHARED share:op (S Linear2 op op) (OP conv))")))
     (S Linear2 (OP conv) (OP conv))
     """
     main, motifs = motif_terms(term)

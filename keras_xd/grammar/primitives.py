@@ -42,7 +42,7 @@ def nas_bench_201() -> dict[str, Callable]:
     from keras_xd.grammar import primitives
 
     table = primitives.nas_bench_201()
-    term = grammar.read_term("(S Linear2 (A Linear2 conv3x3 avg_pool) resBlock)")
+    term = grammar.parse("(S Linear2 (A Linear2 conv3x3 avg_pool) resBlock)")
     model = grammar.build(term, keras.Input((8, 8, 4)), table, head=primitives.head(10))
     print(model.output_shape)  # (None, 10)
     ```
@@ -137,7 +137,7 @@ def searchable_operations(**layer_options: Any) -> dict[str, Callable]:
     from keras_xd.grammar import primitives
 
     table = primitives.searchable_operations(depth=3)
-    term = grammar.read_term("(S Diamond2 xd_conv3x3 xd_identity attention dynamic_conv)")
+    term = grammar.parse("(S Diamond2 xd_conv3x3 xd_identity attention dynamic_conv)")
     model = grammar.build(term, keras.Input((4, 4, 8)), table)
     print(model.get_layer("xd_conv3x3_edge1").depth)  # (3, 3, 3)
     ```

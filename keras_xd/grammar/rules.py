@@ -44,6 +44,7 @@ class Rules:
         productions: dictionary from each nonterminal to the tuple of its productions, distinct.
         following: nested dictionaries from each nonterminal to its operators, from those to their
             first arguments and so on; `None` where a production may end.
+        by_operator: dictionary from each operator to the list of its productions.
         least_depth: dictionary from each production and nonterminal to its least possible depth.
         height: dictionary from each nonterminal to the largest depth of its terms, `math.inf` if
             it is recursive.
@@ -53,9 +54,10 @@ class Rules:
     def __init__(self, start, productions, max_depth):
         self.start = start
         self.productions = productions
-        self.following = {}
+        self.following, self.by_operator = {}, {}
         for nonterminal, alternatives in productions.items():
             for production in alternatives:
+                self.by_operator.setdefault(production.operator, []).append(production)
                 node = self.following.setdefault(nonterminal, {})
                 for symbol in (production.operator, *production.arguments, None):
                     node = node.setdefault(symbol, {})

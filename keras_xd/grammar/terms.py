@@ -1,6 +1,7 @@
 """Terms: architectures as parse trees that print, parse, compare and hash. Pure Python."""
 
 import hashlib
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -10,6 +11,7 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.grammar.rules import Rules
 
 _TOKEN = re.compile(r"[()]|[^()\s]+")
+_FORMULA_TOKEN = re.compile(r"[(),]|[^(),\s]+")
 _EXCERPT = 40
 
 
@@ -83,7 +85,7 @@ class Term:
         return f"Term({str(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return read_term, (str(self),)
+        return parse, (str(self),)
 
     def of_grammar(self, rules: Rules) -> "Term":
         """Note the rules of the grammar that this term comes from, and return it."""
@@ -91,7 +93,10 @@ class Term:
         return self
 
     def formula(self) -> str:
-        """Return the term as in the paper: `Topology(argument, …)`, without nonterminals."""
+        """Return the term as in the paper: `Topology(argument, …)`, without nonterminals.
+
+        `Grammar.parse` reads it again.
+        """
         return self._written(
             lambda node: f"{node.operator}(" if node.arguments else node.operator, "", ", "
         )
@@ -145,8 +150,8 @@ class Term:
 
         Example:
 
-        >>> from keras_xd.grammar import read_term
-        >>> term = read_term("(S Linear2 (C Linear1 (OP conv)) (OP zero))")
+        >>> from keras_xd.grammar import parse
+        >>> term = parse("(S Linear2 (C Linear1 (OP conv)) (OP zero))")
         >>> print(term.fold(0), term.fold(1))
         (S Linear2) (S Linear2 (C Linear1) (OP zero))
         """
@@ -190,29 +195,44 @@ class Term:
 
 
 @check_types
-def read_term(text: str, rules: Rules | None = None) -> Term:
+def parse(text: str, rules: Rules | None = None) -> Term:
     """Read a term from its text, in one pass, without recursion and in linear time.
 
     Args:
-        text: what `str(term)` gives. White space between symbols is free.
+        text: what `str(term)` gives, or the notation of the paper, which `term.formula()` gives:
+            `Linear2(conv, id)`. White space between symbols is free.
         rules: the grammar's `Rules`; with them every node must be one of its productions, the
-            root its start symbol and the depth in its bounds. `None` reads any tree.
+            root its start symbol and the depth in its bounds. `None` reads any tree; what the
+            notation of the paper applies to arguments is then a nonterminal `TERM`.
 
     Returns:
         A `Term`.
 
     Raises:
         ValueError: the text is not one such term. The message says where, and what was expected.
+            The notation of the paper leaves the nonterminals out; if the grammar has several terms
+            that are written alike, the message has two of them.
 
     Example:
 
-    >>> from keras_xd.grammar import read_term
-    >>> read_term("(S Linear2 (OP conv) id)").arguments[1].operator
+    >>> from keras_xd.grammar import parse
+    >>> parse("(S Linear2 (OP conv) id)").arguments[1].operator
     'id'
-    >>> read_term("(S Linear2")
+    >>> print(parse("Linear2(Residual2(conv, id, conv), fc)"))
+    (TERM Linear2 (TERM Residual2 conv id conv) fc)
+    >>> parse("(S Linear2")
     Traceback (most recent call last):
     ValueError: A closing bracket is missing. Received: '(S Linear2' (position 10)
+
+    Reference:
+        Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 1.
     """
+    is_formula = text.lstrip()[:1] not in ("", "(")
+    return _read_formula(text, rules) if is_formula else _read_tree(text, rules)
+
+
+def _read_tree(text, rules):
+    """Read what `str(term)` gives."""
     opened, wanted, result, end = [], None, None, 0
     # What may follow in each open node, see `Rules.following`.
     following = []
@@ -232,8 +252,6 @@ def read_term(text: str, rules: Rules | None = None) -> Term:
         elif token == "(":
             opened.append([])
             wanted = "nonterminal and an operator"
-        elif not opened:
-            raise _error("A term begins with an opening bracket", text, match.start())
         elif token == ")":
             if rules is not None:
                 _close(opened, following, rules, text, match.start())
@@ -310,6 +328,87 @@ def _refuse(symbol, opened, rules, text, position):
     else:
         rule = f"Argument {len(node) - 1} of {node[0]} {node[1]} must be {expected}"
     raise _error(rule, text, position)
+
+
+def _read_formula(text, rules):
+    """Read a term in the paper's notation; the grammar says which nonterminals its parts are."""
+    terminals = rules and rules.terminals()
+    widest = rules and max(len(p.arguments) for p in itertools.chain(*rules.productions.values()))
+    # The operator, position and readings of the arguments of open parts, and of the last one.
+    opened, part, before, leaves = [], None, "(", {}
+    for match in _FORMULA_TOKEN.finditer(text):
+        token, position = match.group(), match.start()
+        if before in "(,":
+            if token in "(),":
+                raise _error("A symbol must stand here", text, position)
+            if rules and token not in terminals:
+                raise _error("The grammar has no such terminal", text, position)
+            part = (token, position, [])
+        elif token == "(" and before != ")":
+            opened.append(part)
+            if rules and len(opened) > rules.max_depth:
+                raise _error(f"The depth must be at most {rules.max_depth}", text, position)
+        elif token in ",)" and opened:
+            if rules and len(opened[-1][2]) == widest:
+                raise _error(f"An operator has at most {widest} arguments", text, position)
+            opened[-1][2].append(_readings(*part, rules, len(opened), leaves, text))
+            part = opened.pop() if token == ")" else None
+        else:
+            expected = "A comma or a bracket must stand here" if opened else "The term has ended"
+            raise _error(expected, text, position)
+        before = token
+    if opened or before in "(,":
+        raise _error("A closing bracket is missing", text, len(text))
+    readings = _readings(*part, rules, 0, leaves, text)
+    start = rules.start if rules else None
+    if start not in readings:
+        found = " or ".join(sorted(readings))
+        raise _error(f"The term must be one of {start}; it is one of {found}", text, 0)
+    first, *others = readings[start]
+    if others:
+        a, b = _difference(first, others[0])
+        raise _error(f"The term has more than one reading, {a} or {b}", text, 0)
+    return first
+
+
+def _readings(operator, position, arguments, rules, level, leaves, text):
+    """Return the first two terms of each symbol that a part may be, with `level` parts around."""
+    if rules is None:
+        chosen = [readings[None][0] for readings in arguments]
+        return {None: [Term("TERM" if arguments else None, operator, chosen)]}
+    # A leaf is a terminal, or a nonterminal where the depth bound leaves room for one.
+    key = (operator, level < rules.max_depth)
+    if not arguments and key in leaves:
+        return leaves[key]
+    readings = {} if arguments else {operator: [Term(None, operator)]}
+    productions = rules.by_operator.get(operator, ())
+    for production in productions if key[1] else ():
+        if len(production.arguments) == len(arguments):
+            pairs = zip(arguments, production.arguments, strict=True)
+            choices = itertools.product(*[known.get(symbol, ()) for known, symbol in pairs])
+            chosen = itertools.islice(choices, 2)
+            terms = [Term(production.nonterminal, operator, choice) for choice in chosen]
+            if terms:
+                readings.setdefault(production.nonterminal, []).extend(terms)
+    if not readings:
+        known = " or ".join(f"{p.nonterminal} -> {p}" for p in productions)
+        rule = f"No production fits in a depth of {rules.max_depth}; expected {known}"
+        raise _error(rule if known else "A terminal has no arguments", text, position)
+    readings = {symbol: terms[:2] for symbol, terms in readings.items()}
+    if not arguments:
+        leaves[key] = readings
+    return readings
+
+
+def _difference(a, b):
+    """Return the first parts of two terms that are different productions, with their arguments."""
+    pairs = [(a, b)]
+    while pairs:
+        a, b = pairs.pop()
+        if [part.nonterminal for part in a.arguments] != [part.nonterminal for part in b.arguments]:
+            break
+        pairs.extend(reversed(list(zip(a.arguments, b.arguments, strict=True))))
+    return a.fold(1), b.fold(1)
 
 
 def _alternatives(symbols, rules):

@@ -35,8 +35,8 @@ def plot_tree(term: Term, level: int | None = None, axes: Axes | None = None) ->
     Example:
 
     >>> from keras_xd import visualization
-    >>> from keras_xd.grammar import read_term
-    >>> term = read_term("(S Residual2 (C Linear2 conv relu) id (OP pool))")
+    >>> from keras_xd.grammar import parse
+    >>> term = parse("(S Residual2 (C Linear2 conv relu) id (OP pool))")
     >>> figure = visualization.plot_tree(term)
     >>> sorted(text.get_text() for text in figure.axes[0].texts)
     ['C\\nLinear2', 'OP\\npool', 'S\\nResidual2', 'conv', 'id', 'relu']
@@ -94,8 +94,8 @@ def plot_network(term: Term) -> Figure:
     Example:
 
     >>> from keras_xd import visualization
-    >>> from keras_xd.grammar import read_term
-    >>> term = read_term("(S Residual2 (C Linear2 conv relu) id (OP pool))")
+    >>> from keras_xd.grammar import parse
+    >>> term = parse("(S Residual2 (C Linear2 conv relu) id (OP pool))")
     >>> figure = visualization.plot_network(term)
     >>> sorted(text.get_text() for text in figure.axes[0].texts if text.get_text())
     ['conv', 'id', 'in', 'out', 'pool', 'relu']

@@ -17,7 +17,7 @@ import keras_xd
 from keras_xd import genotypes
 from keras_xd.core.searchable import architecture_variables, flatten_layers
 from keras_xd.evaluation.store import Store
-from keras_xd.grammar import Grammar, read_term, spaces
+from keras_xd.grammar import Grammar, parse, spaces
 from keras_xd_tests import saved_files_test
 from keras_xd_tests.data import write_saved_files as written
 from keras_xd_tests.fuzz import mutations
@@ -173,13 +173,13 @@ class TermText(Format):
 
     def read(self, content, folder):
         text, errors = content.decode(errors="replace"), 0
-        for reader in (read_term, *(grammar.parse for grammar in self.grammars)):
+        for reader in (parse, *(grammar.parse for grammar in self.grammars)):
             try:
                 term = reader(text)
             except ValueError as error:
                 last, errors = error, errors + 1
                 continue
-            if read_term(str(term)) != term:
+            if parse(str(term)) != term:
                 raise AssertionError("another term after a round trip")
         if errors == len(self.grammars) + 1:
             raise last

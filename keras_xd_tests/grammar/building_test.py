@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from keras_xd.grammar import TOPOLOGIES, Topology, build, read_term, spaces
+from keras_xd.grammar import TOPOLOGIES, Topology, build, parse, spaces
 from keras_xd_tests.grammar.graphs_test import TREES, text
 
 TABLE = {
@@ -40,14 +40,14 @@ def test_models_compute_what_the_term_says(tree):
     inputs = keras.Input((2,))
     if expected is None:
         with pytest.raises(ValueError, match="A path must lead"):
-            build(read_term(text(tree)), inputs, TABLE)
+            build(parse(text(tree)), inputs, TABLE)
     else:
-        model = build(read_term(text(tree)), inputs, TABLE)
+        model = build(parse(text(tree)), inputs, TABLE)
         np.testing.assert_allclose(np.array(model(x)), expected, rtol=1e-6)
 
 
 def test_names_are_those_of_the_primitives_in_the_order_of_the_term():
-    term = read_term("(S Residual2 (A Linear2 dense a) (O dense) (O dense))")
+    term = parse("(S Residual2 (A Linear2 dense a) (O dense) (O dense))")
     for _ in range(2):
         model = build(term, keras.Input((2,)), TABLE)
         names = {layer.name for layer in model.layers[1:]}
@@ -57,12 +57,12 @@ def test_names_are_those_of_the_primitives_in_the_order_of_the_term():
 
 def test_stem_and_head():
     stem, head = keras.layers.Dense(4, name="stem"), keras.layers.Dense(1, name="head")
-    model = build(read_term("(O id)"), keras.Input((2,)), TABLE, stem=stem, head=head)
+    model = build(parse("(O id)"), keras.Input((2,)), TABLE, stem=stem, head=head)
     assert model.output_shape == (None, 1) and stem.kernel.shape == (2, 4)
 
 
 def test_motifs_share_the_architecture_and_weights_if_asked():
-    term = read_term(SHARED)
+    term = parse(SHARED)
     apart = build(term, keras.Input((3,)), TABLE)
     together = build(term, keras.Input((3,)), TABLE, share_weights=True)
     # Two layers in each of two cells, or in both, and one between them.
@@ -77,7 +77,7 @@ def test_motifs_share_the_architecture_and_weights_if_asked():
 
 
 def test_stacked_inputs_keep_their_order():
-    term = read_term("(S BinaryTopo subtract a b id id)")
+    term = parse("(S BinaryTopo subtract a b id id)")
     model = build(term, keras.Input((2,)), TABLE)
     x = np.array([[1.0, -2.0]], "float32")
     np.testing.assert_allclose(np.array(model(x)), (2 * x + 1) + 0.5 * x, rtol=1e-6)
@@ -101,7 +101,7 @@ def test_cells_of_two_inputs_concatenate():
 
 
 def test_own_topologies():
-    term = read_term("(S Pair zero id)")
+    term = parse("(S Pair zero id)")
     topologies = {"Pair": Topology(((1, 2), (1, 2)))}
     model = build(term, keras.Input((2,)), {}, topologies=topologies, head=TABLE["a"](None, "a"))
     np.testing.assert_allclose(np.array(model(np.ones((1, 2)))), [[3.0, 3.0]])
@@ -120,4 +120,4 @@ def test_own_topologies():
 def test_terms_that_are_no_model(term, inputs, rule):
     given = [keras.Input((2,)) for _ in range(inputs)]
     with pytest.raises(ValueError, match=rule):
-        build(read_term(term), given, TABLE)
+        build(parse(term), given, TABLE)

@@ -5,7 +5,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd.grammar import build, primitives, read_term, spaces
+from keras_xd.grammar import build, parse, primitives, spaces
 from keras_xd.grammar.einspace_primitives import ImageColumns
 
 TABLE = primitives.einspace((8, 8))
@@ -63,7 +63,7 @@ def test_residual_networks_have_the_parameters_of_the_papers():
 
 
 def test_im2col_linear_col2im_is_a_convolution(rng):
-    term = read_term("(S Linear3 im2col3x3 linear9to2 col2im)")
+    term = parse("(S Linear3 im2col3x3 linear9to2 col2im)")
     x = rng.normal(size=(2, 8, 8, 4)).astype("float32")
     network = model(term, channels=4, head=False)
     dense = next(layer for layer in network.layers if isinstance(layer, keras.layers.Dense))
@@ -100,7 +100,7 @@ def test_attention_is_that_of_keras(rng, product):
 
 
 def test_groups_split_channels(rng):
-    term = read_term("(S group2_concat id softmax)")
+    term = parse("(S group2_concat id softmax)")
     x = rng.normal(size=(2, 8, 8, 8)).astype("float32")
     y = keras.ops.convert_to_numpy(model(term, head=False)(x))
     np.testing.assert_allclose(y[..., :4], x[..., :4])
@@ -126,7 +126,7 @@ def test_columns_are_windows(rng, name):
 
 
 def test_clones_are_concatenated_and_mapped_back(rng):
-    network = model(read_term("(S clone2_concat id softmax)"), head=False)
+    network = model(parse("(S clone2_concat id softmax)"), head=False)
     x = rng.normal(size=(2, 8, 8, 8)).astype("float32")
     dense = next(layer for layer in network.layers if isinstance(layer, keras.layers.Dense))
     joined = np.concatenate([x, keras.ops.convert_to_numpy(keras.ops.softmax(x))], -1)

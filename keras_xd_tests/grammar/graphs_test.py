@@ -10,7 +10,7 @@ from keras_xd.grammar import (
     network_digest,
     network_graph,
     operation_graph,
-    read_term,
+    parse,
     spaces,
 )
 from keras_xd.grammar.topologies import TOPOLOGIES
@@ -65,7 +65,7 @@ def walks(successors, end, labels=None):
 @settings(max_examples=80)
 @given(TREES)
 def test_paths_are_those_of_the_term(tree):
-    term = read_term(text(tree))
+    term = parse(text(tree))
     graph = network_graph(term)
     found = []
 
@@ -89,14 +89,14 @@ def test_paths_are_those_of_the_term(tree):
 
 def test_dead_edges_are_left_out():
     cell = "(CELL Cell (OPS a) (OPS zero) (OPS zero) (OPS zero) (OPS zero) (OPS b))"
-    assert network_graph(read_term(cell)).edges == ()
-    assert operation_graph(read_term(cell)) == (("input", "output"), ((), ()))
+    assert network_graph(parse(cell)).edges == ()
+    assert operation_graph(parse(cell)) == (("input", "output"), ((), ()))
     cell = "(CELL Cell (OPS a) (OPS b) (OPS zero) (OPS zero) (OPS zero) (OPS c))"
-    assert [edge.operation for edge in network_graph(read_term(cell)).edges] == ["b", "c"]
+    assert [edge.operation for edge in network_graph(parse(cell)).edges] == ["b", "c"]
 
 
 def test_folded_terms_show_nonterminal_and_topology():
-    term = read_term("(S Residual2 (C Linear2 a b) id (OP c))")
+    term = parse("(S Residual2 (C Linear2 a b) id (OP c))")
     assert operation_graph(term.fold(0))[0] == ("input", "S Residual2", "output")
     labels, successors = operation_graph(term.fold(1))
     assert labels == ("input", "C Linear2", "c", "output")
@@ -105,20 +105,20 @@ def test_folded_terms_show_nonterminal_and_topology():
 
 def test_terms_that_are_no_graph():
     with pytest.raises(ValueError, match="must be one of the topologies"):
-        network_graph(read_term("(S blend a b)"))
+        network_graph(parse("(S blend a b)"))
     with pytest.raises(ValueError, match="one argument for each edge"):
-        network_graph(read_term("(S Residual2 a b)"))
+        network_graph(parse("(S Residual2 a b)"))
     cell = spaces.darts_cell().sample(np.random.default_rng(0))
     with pytest.raises(ValueError, match="must be the outermost"):
-        network_graph(read_term(f"(S Linear1 {cell})"))
+        network_graph(parse(f"(S Linear1 {cell})"))
 
 
 def test_deep_terms_need_no_recursion():
     levels = 2_000
-    term = read_term("(S Linear2 a " * levels + "(S a)" + ")" * levels)
+    term = parse("(S Linear2 a " * levels + "(S a)" + ")" * levels)
     assert len(network_graph(term).edges) == levels + 1
     assert len(operation_graph(term)[0]) == levels + 3
-    assert network_digest(term) == network_digest(read_term(f"(S Linear2 {term} id)"))
+    assert network_digest(term) == network_digest(parse(f"(S Linear2 {term} id)"))
 
 
 def numbered_network(term):
@@ -186,34 +186,32 @@ def test_digests_are_equal_where_networks_are_isomorphic():
     ],
 )
 def test_digests_of_networks(left, right, same):
-    assert (network_digest(read_term(left)) == network_digest(read_term(right))) == same
+    assert (network_digest(parse(left)) == network_digest(parse(right))) == same
 
 
 def test_digests_of_cells_with_two_inputs():
     nodes = "(N inputs_0_1 conv pool) {} (N inputs_0_1 id id) (N inputs_0_1 id pool)"
     first, swapped, mirrored = (
-        read_term(f"(CELL DARTS {nodes.format(node)})")
+        parse(f"(CELL DARTS {nodes.format(node)})")
         for node in ("(N inputs_0_2 conv id)", "(N inputs_2_0 id conv)", "(N inputs_1_2 conv id)")
     )
     assert network_digest(first) == network_digest(swapped) != network_digest(mirrored)
 
 
 def test_digests_are_the_same_in_every_process():
-    assert (
-        network_digest(read_term("(S Residual2 (OP conv) (OP id) (OP pool))")) == "2842f757426895c2"
-    )
+    assert network_digest(parse("(S Residual2 (OP conv) (OP id) (OP pool))")) == "2842f757426895c2"
 
 
 def test_merges_of_dead_nodes_are_left_out():
     function = "(B BinaryTopo subtract id id (OP a) (OP b))"
-    assert network_graph(read_term(f"(S Residual2 {function} c (OP zero))")).merges == {}
-    assert list(network_graph(read_term(f"(S Linear1 {function})")).merges.values()) == ["stack"]
+    assert network_graph(parse(f"(S Residual2 {function} c (OP zero))")).merges == {}
+    assert list(network_graph(parse(f"(S Linear1 {function})")).merges.values()) == ["stack"]
 
 
 def test_digests_tell_two_nodes_that_stack_alike_from_two_that_do_not():
     edges = ((1, 2), (1, 3), (2, 4), (3, 4), (2, 5), (3, 5), (4, 6), (5, 6))
     crossed = (*edges[:4], edges[5], edges[4], *edges[6:])
-    term = read_term("(S Both conv conv id id id id f f)")
+    term = parse("(S Both conv conv id id id id f f)")
     digests = [
         network_digest(term, {"Both": Topology(these, merges=((4, "stack"), (5, "stack")))})
         for these in (edges, crossed)
@@ -222,7 +220,7 @@ def test_digests_tell_two_nodes_that_stack_alike_from_two_that_do_not():
 
 
 def test_branches_are_multiplied_behind_their_ends():
-    term = read_term("(S clone2_matmul a b)")
+    term = parse("(S clone2_matmul a b)")
     assert list(network_graph(term).merges.values()) == ["stack"]
     labels, successors = operation_graph(term)
     assert labels == ("input", "a", "b", "matmul", "output")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd.grammar import build, primitives, read_term, spaces
+from keras_xd.grammar import build, parse, primitives, spaces
 from keras_xd.grammar.topologies import check_operators
 from keras_xd_tests.docstrings_test import examples, run_example
 
@@ -13,7 +13,7 @@ SHAPE = (4, 4, 8)
 
 
 def one(table, name, shape=SHAPE):
-    return build(read_term(f"(O {name})"), keras.Input(shape), table)
+    return build(parse(f"(O {name})"), keras.Input(shape), table)
 
 
 def test_tables_have_every_primitive():
@@ -86,7 +86,7 @@ def test_searchable_operations_begin_as_what_they_are_called():
 
 
 def test_searchable_operations_are_searched_and_finalized():
-    term = read_term("(S Diamond2 xd_depthwise3x3 k_operation attention dynamic_conv)")
+    term = parse("(S Diamond2 xd_depthwise3x3 k_operation attention dynamic_conv)")
     table = primitives.searchable_operations(depth=1)
     model = build(term, keras.Input((4, 4, 4)), table, head=primitives.head(2))
     assert set(keras_xd.describe(model)) == {"xd_depthwise3x3_edge1", "k_operation_edge2"}
@@ -114,7 +114,7 @@ def test_dynamic_convolution():
 
 
 def test_attention_mixes_all_pixels_and_saves(tmp_path):
-    term = read_term("(S Linear2 attention dynamic_conv)")
+    term = parse("(S Linear2 attention dynamic_conv)")
     model = build(term, keras.Input((2, 3, 8)), primitives.searchable_operations())
     x = np.random.default_rng(0).normal(size=(1, 2, 3, 8)).astype("float32")
     y = np.array(model(x))

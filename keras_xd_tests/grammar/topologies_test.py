@@ -1,6 +1,6 @@
 import pytest
 
-from keras_xd.grammar import TOPOLOGIES, Topology, read_term
+from keras_xd.grammar import TOPOLOGIES, Topology, parse
 from keras_xd.grammar.topologies import darts
 
 
@@ -18,7 +18,7 @@ def test_edges_of_the_papers():
 
 
 def test_darts_nodes():
-    cell = read_term("(CELL DARTS (NODE2 inputs_0_1 a b) (NODE3 inputs_1_2 c d))")
+    cell = parse("(CELL DARTS (NODE2 inputs_0_1 a b) (NODE3 inputs_1_2 c d))")
     edges = darts(2).expand(cell.arguments)
     expected = [(0, 2, "a"), (1, 2, "b"), (1, 3, "c"), (2, 3, "d"), (2, 4, "id"), (3, 4, "id")]
     assert [(i, j, term.operator) for i, j, term in edges] == expected
@@ -28,7 +28,7 @@ def test_darts_nodes():
 
 @pytest.mark.parametrize("operator", ["inputs_0_2", "inputs_0", "sum"])
 def test_darts_inputs_are_checked(operator):
-    cell = read_term(f"(CELL DARTS (NODE2 {operator} a b))")
+    cell = parse(f"(CELL DARTS (NODE2 {operator} a b))")
     with pytest.raises(ValueError, match="must have an operator inputs_i_j"):
         darts(1).expand(cell.arguments)
 

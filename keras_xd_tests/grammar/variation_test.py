@@ -3,7 +3,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from keras_xd.grammar import Connected, Grammar, read_term, spaces
+from keras_xd.grammar import Connected, Grammar, parse, spaces
 from keras_xd.grammar.terms import Term
 from keras_xd_tests.grammar import random_grammars
 
@@ -116,8 +116,8 @@ def test_parts_are_shared_between_grammars():
     ("term", "rule"),
     [
         ("(CELL Cell)", "A term is needed"),
-        (read_term("(OPS id)"), "must begin with CELL"),
-        (read_term("(CELL Cell (OPS id))"), "one of the grammar's"),
+        (parse("(OPS id)"), "must begin with CELL"),
+        (parse("(CELL Cell (OPS id))"), "one of the grammar's"),
         (Term("CELL", "Cell", [Term("OPS", "convolution")] * 6), "one of the grammar's"),
         (Term("CELL", "Cell", [Term("OPS", "zero")] * 6), "violates the constraints"),
     ],

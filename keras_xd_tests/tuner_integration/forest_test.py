@@ -4,7 +4,7 @@ import keras_tuner as kt
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
-from keras_xd.grammar import read_term, spaces
+from keras_xd.grammar import parse, spaces
 from tuner_integration.forest import Forest, path_features
 from tuner_integration.points import PointSpace
 
@@ -53,8 +53,8 @@ def test_predictions_are_those_of_scikit_learn():
 
 
 def test_paths_tell_places_apart_and_motifs_are_expanded():
-    first = path_features(read_term("(S Linear2 conv id)"))
-    second = path_features(read_term("(S Linear2 id conv)"))
+    first = path_features(parse("(S Linear2 conv id)"))
+    second = path_features(parse("(S Linear2 id conv)"))
     assert first != second
     same = {name for name in first if "/" not in name}
     assert {name: first[name] for name in same} == {name: second[name] for name in same}

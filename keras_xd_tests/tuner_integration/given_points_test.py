@@ -3,7 +3,7 @@
 import keras_tuner as kt
 import pytest
 
-from keras_xd.grammar import Grammar, read_term
+from keras_xd.grammar import Grammar, parse
 from tuner_integration.given_points import given_point, given_values, project_rows
 from tuner_integration.points import PointSpace
 
@@ -11,11 +11,14 @@ GRAMMAR = Grammar("S -> Linear2 A A \n A -> conv | pool")
 TEXT = "(S Linear2 (A conv) (A pool))"
 
 
-@pytest.mark.parametrize("given", [TEXT, read_term(TEXT), {"s": TEXT}, {"s": read_term(TEXT)}])
+@pytest.mark.parametrize(
+    "given",
+    [TEXT, parse(TEXT), {"s": TEXT}, {"s": parse(TEXT)}, "Linear2(conv, pool)"],
+)
 def test_terms_are_texts_terms_or_values(given):
-    assert given_values(given, ["s"]) == {"s": TEXT}
+    assert given_values(given, {"s": GRAMMAR}) == {"s": TEXT}
     assert given_point(PointSpace({"s": GRAMMAR}, kt.HyperParameters()), given) == (
-        ("s", read_term(TEXT)),
+        ("s", parse(TEXT)),
     )
 
 
@@ -24,7 +27,7 @@ def test_terms_are_texts_terms_or_values(given):
 )
 def test_other_things_are_refused(given, names):
     with pytest.raises(ValueError, match="A point must be"):
-        given_values(given, list(names))
+        given_values(given, dict.fromkeys(names, GRAMMAR))
 
 
 def test_a_folder_without_trials_is_no_project(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_xd import grammar
-from keras_xd.grammar import read_term, spaces
+from keras_xd.grammar import parse, spaces
 from tuner_integration import kernels
 
 
@@ -84,14 +84,14 @@ def test_kept_parts_are_bounded(monkeypatch):
 
 
 def test_levels_have_colours_of_their_own():
-    term = read_term("(S Linear2 conv (OP pool))")
+    term = parse("(S Linear2 conv (OP pool))")
     whole, folded = (kernels.WeisfeilerLehman(1, level).features(term) for level in (None, 2))
     assert not np.intersect1d(whole[0][0], folded[0][0]).size
 
 
 def test_depth_is_no_limit():
     text = "(S Linear1 " * 5_000 + "conv" + ")" * 5_000
-    features = kernels.WeisfeilerLehman(1).features(read_term(text))
+    features = kernels.WeisfeilerLehman(1).features(parse(text))
     assert features[0][1].tolist() == [1, 1, 1]
 
 
@@ -100,9 +100,9 @@ def test_depth_is_no_limit():
 )
 def test_graphs_that_are_none_are_refused(text):
     with pytest.raises(ValueError):
-        grammar.operation_graph(read_term(text))
+        grammar.operation_graph(parse(text))
     with pytest.raises(ValueError):
-        kernels.WeisfeilerLehman(1).features(read_term(text))
+        kernels.WeisfeilerLehman(1).features(parse(text))
 
 
 @pytest.mark.parametrize("arguments", [(-1,), (1.5,), (2, -1), (2, "1")])
@@ -137,8 +137,6 @@ def test_the_order_of_the_edges_of_a_topology_does_not_matter():
         for number, edges in enumerate([((1, 3), (1, 2), (2, 3)), ((1, 2), (1, 3), (2, 3))])
     }
     kernel = kernels.WeisfeilerLehman(2, topologies=topologies)
-    first, second = (
-        kernel.features(read_term(f"(S Skip{number} id id conv)")) for number in range(2)
-    )
+    first, second = (kernel.features(parse(f"(S Skip{number} id id conv)")) for number in range(2))
     for one, other in zip(first, second, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from matplotlib.patches import FancyArrowPatch
 
-from keras_xd.grammar import network_graph, read_term
+from keras_xd.grammar import network_graph, parse
 from keras_xd.visualization import plot_network, plot_tree
 
-TERM = read_term("(S Residual2 (C Linear2 conv relu) id (OP pool))")
+TERM = parse("(S Residual2 (C Linear2 conv relu) id (OP pool))")
 
 
 def texts(figure):
@@ -33,9 +33,9 @@ def test_a_tree_has_its_nodes_above_their_arguments():
 
 def test_a_folded_tree_and_one_with_motifs():
     assert set(texts(plot_tree(TERM, level=1))) == {"S\nResidual2", "C\nLinear2", "id", "OP\npool"}
-    shared = read_term("(SHARED share:op (S Linear2 op op) (OP conv))")
+    shared = parse("(SHARED share:op (S Linear2 op op) (OP conv))")
     assert "SHARED\nshare:op" in texts(plot_tree(shared))
-    assert set(texts(plot_tree(read_term("(OP conv)")))) == {"OP\nconv"}
+    assert set(texts(plot_tree(parse("(OP conv)")))) == {"OP\nconv"}
 
 
 def test_a_network_has_its_operations_between_its_nodes():

@@ -79,7 +79,7 @@ def trained(values, seed, data, options):
     """Train from scratch with the values of a trial; return parameters and accuracies."""
     train, validation, test = data
     keras.utils.set_random_seed(100 + seed)
-    model = network(grammar.read_term(values["network"]), options.filters, rate=values["rate"])
+    model = network(grammar.parse(values["network"]), options.filters, rate=values["rate"])
     model.fit(*train, batch_size=options.batch_size, epochs=options.final_epochs, verbose=0)
     score, accuracy = (
         model.evaluate(*part, batch_size=250, verbose=0)[1] for part in (validation, test)
@@ -142,7 +142,7 @@ def comparison(best, runs, data, options):
         f"{options.final_epochs} epochs with {plural(options.seeds, 'seed')}, mean ± standard "
         "deviation. Found is the one of all these with the highest mean validation accuracy.",
         f"The found network has {gains}. It is",
-        f"`{grammar.read_term(best['found']['network']).formula()}`",
+        f"`{grammar.parse(best['found']['network']).formula()}`",
     ]
 
 
