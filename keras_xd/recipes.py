@@ -1,5 +1,6 @@
-"""Settings of a good first search, space by space."""
+"""Settings of a good first search, space by space, and those of the papers."""
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +11,13 @@ from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import searchable_layers
+from keras_xd.paper_settings import PAPERS
 from keras_xd.rewriting import spaces
 from keras_xd.rewriting.search_space import SearchSpace
 
 __all__ = [
     "Recipe",
+    "paper",
     "recipe",
 ]
 
@@ -28,7 +31,8 @@ class Recipe:
     """Settings of a first search.
 
     Attributes:
-        space: the search space, `to` of `keras_xd.rewrite`; `"ccnn"` is `keras_xd.models.ccnn`.
+        space: the search space, `to` of `keras_xd.rewrite`; `"ccnn"` is `keras_xd.models.ccnn`,
+            `"nos"` is `keras_xd.models.nos_search_network`.
         rate: learning rate of the architecture, by Adam. It is no multiple of the weights' rate: a
             step of Adam has the size of the rate, and the numbers of an architecture begin with a
             size that does not depend on the network.
@@ -57,6 +61,12 @@ class Recipe:
 
 # Networks that are made and not rewritten.
 CCNN = SearchSpace("ccnn", {}, layers=[layers.CCNNBlock, layers.CKConv], recipe={"rate": 5e-3})
+NOS = SearchSpace(
+    "nos",
+    {},
+    layers=[layers.HeterogeneousCell],
+    recipe={"rate": PAPERS["nos"]["search"]["architecture_rate"]},
+)
 
 
 @check_types
@@ -68,8 +78,8 @@ def recipe(space: str = "xd", data: str | None = None, epochs: int | None = None
 
     Args:
         space: `"xd"`, `"k_operation"`, `"darts"`, `"dash"`, `"structured"`, `"masked"`, `"ccnn"`
-            (the networks of `keras_xd.models.ccnn`, which are not rewritten), or the name of one
-            of your own.
+            and `"nos"` (the networks of `keras_xd.models.ccnn` and `nos_search_network`, which are
+            not rewritten), or the name of one of your own.
         data: for `"xd"`, what the data are. `"images"`: natural ones, for which a convolution is
             probably right. `"unordered"`: images or signals whose order is unknown or permuted.
             `"fields"`: solutions of differential equations. `"sequences"`: music, sensors. `None`:
@@ -121,6 +131,37 @@ def recipe(space: str = "xd", data: str | None = None, epochs: int | None = None
 
 
 @check_types
+def paper(name: str, experiment: str | None = None) -> dict[str, Any]:
+    """Return the settings of a paper's experiment, as plain data.
+
+    Args:
+        name: `"xd"`, `"chrysalis"` (K-operations), `"dnarch"`, `"nos"` or `"algebraic"`.
+        experiment: one of the paper. `None`: all of them.
+
+    Returns:
+        Dictionary of the settings by their names. `"sources"` has the section or table of each, or
+        "published code"; `"unstated"` the names of settings that the paper does not say, which are
+        left out. For all experiments, a dictionary from their names to such dictionaries.
+
+    Raises:
+        ValueError: the paper or the experiment is none of those.
+
+    Example:
+
+    >>> import keras_xd
+    >>> settings = keras_xd.recipes.paper("dnarch", "cifar10")
+    >>> settings["learning_rate"], settings["sources"]["learning_rate"]
+    (0.01, 'appendix E.2, table 6')
+    >>> keras_xd.recipes.paper("nos")["search"]["architecture_rate"]
+    0.0006
+    """
+    found = PAPERS[validation.one_of(name, tuple(PAPERS), "name")]
+    if experiment is None:
+        return copy.deepcopy(found)
+    return copy.deepcopy(found[validation.one_of(experiment, tuple(found), "experiment")])
+
+
+@check_types
 def space_of(layer: keras.layers.Layer) -> str | None:
     """Return the search space with a recipe that a searchable layer is of, or `None`."""
     space = spaces.space_of(layer, _spaces())
@@ -136,4 +177,4 @@ def default_rate(model: keras.Model) -> float:
 
 def _spaces():
     """Return the search spaces with a recipe."""
-    return [*spaces.SEARCH_SPACES.values(), CCNN]
+    return [*spaces.SEARCH_SPACES.values(), CCNN, NOS]

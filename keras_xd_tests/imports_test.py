@@ -32,6 +32,7 @@ ORDER = (
     "keras_xd.layers.cells",
     "keras_xd.layers",
     "keras_xd.rewriting",
+    "keras_xd.paper_settings",
     "keras_xd.recipes",
     "keras_xd.grammar",
     "keras_xd.visualization",

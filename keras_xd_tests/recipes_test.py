@@ -1,5 +1,8 @@
 """Recipes: their settings, what fits them, and that searches with them run."""
 
+import json
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -92,7 +95,74 @@ def test_the_rate_of_a_model_is_that_of_its_spaces():
     assert recipes.default_rate(keras.Model(inputs, Own()(inputs))) == recipes.DEFAULT_RATE
 
 
+# Rows of the papers' tables, written down here again from the text.
+TABLES = {
+    ("dnarch", "path_x"): {"epochs": 80, "batch_size": 32, "learning_rate": 0.001, "dropout": 0.0}
+    | {"weight_decay": 0.0, "omega_0": 30_000, "complexity_weight": 0.1}
+    | {"resolution_temperature": 100, "width_temperature": 25, "depth_temperature": 8}
+    | {"learning_rate_warmup_epochs": 5},
+    ("dnarch", "cosmic"): {"epochs": 310, "batch_size": 8, "learning_rate": 0.02, "dropout": 0.3}
+    | {"weight_decay": 1e-4, "omega_0": 5500, "resolution_temperature": 100}
+    | {"learning_rate_warmup_epochs": 10},
+    ("dnarch", "cifar100"): {"omega_0": 6500, "complexity_weight": 5.0, "dropout": 0.0},
+    ("nos", "search"): {"architecture_rate": 6e-4, "architecture_weight_decay": 1e-3, "epochs": 25}
+    | {"guidance_weight": 1000, "guidance_form": "literal", "calibration_gate": None},
+    ("nos", "cifar100"): {"drop_path": 0.3, "weight_decay": 5e-4, "epochs": 600, "cutout": 16},
+    ("xd", "resnet20_cifar10"): {"architecture_rate": 1e-4, "warmup_epochs": 50, "epochs": 200},
+    ("xd", "lenet_permuted_cifar10_darts_operations"): {"architecture_rate": 0.1, "perturb": 0.875}
+    | {"warmup_epochs": 50, "augmentation": ()},
+    ("xd", "burgers_from_fno"): {"architecture_rate": 1e-4, "warmup_epochs": 250}
+    | {"architecture_optimizer": "SGD", "architecture_momentum": 0.5},
+    ("xd", "psicov_resnet10"): {"architecture_rate": 1e-3, "architecture_momentum": 0.99},
+    ("xd", "penn_treebank"): {"architecture_rate": 2e-6, "warmup_epochs": 0},
+    ("chrysalis", "supernet_sgd"): {"epochs": 800, "schedule": {400: 0.005, 600: 0.001}},
+    ("chrysalis", "spherical"): {"epochs": 20, "learning_rate": 5e-4, "batch_size": 32},
+    ("algebraic", "activation_functions"): {"trials": 1000, "initial_trials": 50},
+}
+
+
+@pytest.mark.parametrize(("paper", "experiment"), TABLES)
+def test_settings_of_the_papers_are_those_of_their_tables(paper, experiment):
+    found = recipes.paper(paper, experiment)
+    wanted = TABLES[paper, experiment]
+    assert {name: found[name] for name in wanted} == wanted
+
+
+def test_settings_of_the_papers_are_plain_data_with_their_sources():
+    for paper in ("xd", "chrysalis", "dnarch", "nos", "algebraic"):
+        for settings in recipes.paper(paper).values():
+            sources, unstated = settings.pop("sources"), settings.pop("unstated")
+            assert set(sources) == set(settings) and not set(unstated) & set(settings)
+            assert json.loads(json.dumps(settings)).keys() == settings.keys()
+            section = "section|appendix|table|equation|definition|published code"
+            assert all(re.search(section, source) for source in sources.values())
+    assert len(recipes.paper("dnarch")) == 10
+    # What is returned is the caller's.
+    recipes.paper("xd", "burgers")["sources"].clear()
+    assert recipes.paper("xd", "burgers")["sources"]
+
+
+def test_classes_take_the_settings_of_the_search_for_operators():
+    settings = recipes.paper("nos", "search")
+    stages = [keras.layers.Conv2D(1, 1, name=f"stage{stage}") for stage in (1, 2, 3)]
+    teacher = keras.Sequential([keras.Input((8, 8, 1)), *stages])
+    keras_xd.training.AttentionTransfer(
+        teacher, weight=settings["guidance_weight"], form=settings["guidance_form"]
+    )
+    model = keras_xd.models.nos_search_network(
+        3, 4, (8, 8, 3), 2, calibration_gate=settings["calibration_gate"]
+    )
+    cells = [layer for layer in model.layers if hasattr(layer, "calibration_gate")]
+    assert len(cells) == 3 and all(cell.calibration_gate is None for cell in cells)
+    assert recipes.default_rate(model) == settings["architecture_rate"]
+    assert recipes.recipe("nos").rate == settings["architecture_rate"]
+
+
 def test_what_has_no_recipe_is_refused():
+    with pytest.raises(ValueError, match="`name` must be one of 'xd', .* Received: name='darts'"):
+        recipes.paper("darts")
+    with pytest.raises(ValueError, match="`experiment` must be one of 'listops', .*'mnist'"):
+        recipes.paper("dnarch", "mnist")
     with pytest.raises(ValueError, match="`space` must be one of.*space='cells'"):
         recipes.recipe("cells")
     with pytest.raises(ValueError, match="`data` must be one of.*data='text'"):

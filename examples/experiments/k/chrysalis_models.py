@@ -8,8 +8,14 @@ import numpy as np
 import keras_xd
 from experiments.xd.cifar10 import MOMENTUM, WEIGHT_DECAY, schedule
 
-RATES = {"sgd": 1e-2, "adam": 5e-4, "adadelta": 1.0}
-DARTS_RATE, PERIODS, PATIENCE = 1e-3, 4, 3
+PAPER = keras_xd.recipes.paper("chrysalis")
+RATES = {
+    "sgd": PAPER["supernet_sgd"]["learning_rate"],
+    "adam": PAPER["spherical"]["learning_rate"],
+    "adadelta": 1.0,  # the paper does not say
+}
+DARTS_RATE = PAPER["darts_first_order"]["architecture_rate"]
+PERIODS, PATIENCE = PAPER["supernet_sgdr"]["cycles"], PAPER["text"]["patience"]
 MODES = {"sgd": "joint", "sgdr": "joint", "darts1": "first_order", "darts2": "second_order"}
 
 

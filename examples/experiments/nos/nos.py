@@ -33,6 +33,7 @@ import parsing
 import reporting
 from parsing import positive
 
+import keras_xd
 from experiments.nos import nos_report, nos_training
 from experiments.xd import cifar10
 from keras_xd.layers.cells.genotypes import Genotype
@@ -129,12 +130,15 @@ def parse(arguments):
     parsing.add(parser, positive, teacher_epochs=10, teacher_depth=20)
     parsing.add(parser, positive, epochs=20, cells=8, channels=16, resnet_width=12)
     parsing.add(parser, parsing.whole, border=(4, "pixels that crops move by"), warmup_epochs=0)
-    parsing.add(parser, parsing.whole, training_warmup_epochs=0, cutout=(16, "0: without"))
-    parsing.add(parser, parsing.rate, architecture_rate=6e-4, search_rate=0.025)
-    parsing.add(parser, parsing.rate, training_rate=0.025)
-    parsing.add(parser, parsing.rate, teacher_alpha=84.0, guidance_weight=1000.0)
-    parsing.add(parser, parsing.fraction, architecture_decay=1e-3, training_decay=3e-4)
-    parsing.add(parser, parsing.fraction, drop_path=0.2)
+    parsing.add(parser, parsing.whole, training_warmup_epochs=0)
+    search, training = (keras_xd.recipes.paper("nos", name) for name in ("search", "cifar10"))
+    rates = {name: search[name] for name in ("architecture_rate", "guidance_weight")}
+    rates |= {"search_rate": search["learning_rate"], "training_rate": 0.025}
+    parsing.add(parser, parsing.rate, **rates, teacher_alpha=float(search["teacher_alpha"]))
+    decays = {"architecture_decay": search["architecture_weight_decay"]}
+    decays |= {"training_decay": training["weight_decay"]}
+    parsing.add(parser, parsing.fraction, **decays, drop_path=0.2)
+    parsing.add(parser, parsing.whole, cutout=(training["cutout"], "0: without"))
     parser.add_argument("--nesterov", action="store_true", help="in the training of what is found")
     parsing.add_data_folder(parser)
     parser.add_argument("--keep", type=pathlib.Path, help="folder for teachers and searches")

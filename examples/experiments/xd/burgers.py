@@ -27,8 +27,7 @@ PROBLEM = pde_experiment.Problem(
     width=64,
     modes=16,
     recipes=pde_experiment.recipes(
-        pde_experiment.Recipe("adam", 1e-3),
-        dataclasses.replace(pde_experiment.OPERATOR, normalization=None),
+        "burgers", dataclasses.replace(pde_experiment.OPERATOR, normalization=None)
     ),
     symmetry=pde.burgers_symmetry,
     orbit=None,

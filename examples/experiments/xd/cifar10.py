@@ -134,8 +134,14 @@ def _differences(runs, kinds):
     return lines
 
 
-WEIGHTS_RATE, MOMENTUM, WEIGHT_DECAY = 1e-2, 0.9, 1e-4
-ARCHITECTURE_RATES = {"plain": 1e-4, "permuted": 1e-3}
+PAPER = {
+    "plain": keras_xd.recipes.paper("xd", "lenet_cifar10"),
+    "permuted": keras_xd.recipes.paper("xd", "lenet_permuted_cifar10"),
+}
+WEIGHTS_RATE, MOMENTUM, WEIGHT_DECAY, BATCH_SIZE = (
+    PAPER["plain"][name] for name in ("learning_rate", "momentum", "weight_decay", "batch_size")
+)
+ARCHITECTURE_RATES = {kind: paper["architecture_rate"] for kind, paper in PAPER.items()}
 XLA = ("k_layer",)  # on a CPU the steps of the other methods are slower with XLA than without
 
 
@@ -229,7 +235,8 @@ def parse(arguments):
     parser = reporting.parser(__doc__)
     parsing.add_runs(parser, [0, 1, 2], METHODS)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parsing.add(parser, positive, epochs=20, batch_size=128, subset=(None, "images of each split"))
+    parsing.add(parser, positive, epochs=20, batch_size=BATCH_SIZE)
+    parsing.add(parser, positive, subset=(None, "images of each split"))
     parsing.add_data_folder(parser)
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)

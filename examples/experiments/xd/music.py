@@ -40,7 +40,10 @@ from reporting import count, present, select, spread
 
 import keras_xd
 
-WEIGHTS_RATE, ARCHITECTURE_RATE, CLIPPING, DROPOUT = 1e-3, 2e-4, 0.4, 0.5
+PAPER = keras_xd.recipes.paper("xd", "jsb_chorales")
+WEIGHTS_RATE, ARCHITECTURE_RATE, CLIPPING, DROPOUT = (
+    PAPER[name] for name in ("learning_rate", "architecture_rate", "clipnorm", "dropout")
+)
 SHARE = 0.25  # of the steps that an epoch of windows or of a sampled method scores
 NAMES = {
     "tcn": "TCN, dilated",

@@ -115,7 +115,7 @@ def page(problem, settings, records, written):
     return "\n\n".join(lines) + "\n"
 
 
-WEIGHTS_RATE, HALVINGS = 1e-3, 5
+WEIGHTS_RATE, HALVINGS = keras_xd.recipes.paper("xd", "burgers")["learning_rate"], 5
 OPTIMIZERS = {"adam": "Adam", "sgd": "SGD with momentum 0.5"}
 
 
@@ -148,8 +148,12 @@ class Recipe:
 OPERATOR = Recipe("adam", 1e-3, "fourier_operator", 0.0, True, True)
 
 
-def recipes(paper, operator):
-    """Return the recipes by their names: two, and the second with one part changed."""
+def recipes(problem, operator):
+    """Return the recipes by their names: that of the paper, another, and parts of it changed."""
+    settings = keras_xd.recipes.paper("xd", problem)
+    names = ("architecture_optimizer", "architecture_rate", "weight_decay")
+    optimizer, rate, decay = (settings[name] for name in names)
+    paper = Recipe(optimizer.lower(), rate, decay=decay)
     changed = "no-normalization" if operator.normalization else "batch-normalization"
     normalization = None if operator.normalization else "batch"
     return {
