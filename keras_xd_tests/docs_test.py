@@ -54,6 +54,21 @@ def resolve(name):
         return getattr(resolve(module), attribute)
 
 
+def test_every_item_of_the_papers_has_code_and_a_test_that_exist():
+    text = FENCE.sub("", (DOCS / "papers.md").read_text(encoding="utf-8"))
+    for name in re.findall(r"`((?:keras_xd|tuner_integration)\.[\w.]+)`", text):
+        resolve(name)
+    rows = [line.strip("|").split("|") for line in re.findall(r"^\| .*\|$", text, re.MULTILINE)]
+    items = [row for row in rows if row[0].strip() != "Item"]
+    assert items and {len(row) for row in rows} == {4}
+    for item, code, tests, _ in items:
+        named = re.findall(r"`([\w/]+\.py)::(\w+)`", tests)
+        assert bool(named) == (code.strip() != "–"), item
+        for path, test in named:
+            source = (ROOT / "keras_xd_tests" / path).read_text(encoding="utf-8")
+            assert f"\ndef {test}(" in source, (path, test)
+
+
 def test_entries_are_public_and_single():
     found = entries()
     assert len(found) == len(set(found))
