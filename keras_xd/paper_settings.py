@@ -385,8 +385,8 @@ NOS = {
             "table 1",
             {
                 "operations": (
-                    *("dynamic_conv_3x3", "dynamic_conv_5x5", "dilated_dynamic_conv_3x3"),
-                    *("dilated_dynamic_conv_5x5", "spatial_attention", "channel_attention"),
+                    *("dynamic_3", "dynamic_5", "dynamic_dilated_3"),
+                    *("dynamic_dilated_5", "spatial_attention", "channel_attention"),
                 )
             },
         ),

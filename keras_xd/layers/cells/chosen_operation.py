@@ -7,9 +7,14 @@ from keras import ops
 
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.layers.cells.dynamic_conv import MOMENTUM, widened
-from keras_xd.layers.cells.edge_operations import Edge, kernel_sizes, node_values, outcomes
+from keras_xd.layers.cells.edge_operations import Edge, node_values, outcomes
 from keras_xd.layers.cells.edge_products import joined
-from keras_xd.layers.cells.genotypes import ATTENTION_OPERATIONS, KERNEL_SIZES, is_feature
+from keras_xd.layers.cells.genotypes import (
+    ATTENTION_OPERATIONS,
+    KERNEL_SPANS,
+    is_feature,
+    largest_span,
+)
 from keras_xd.layers.cells.operator_cell import ATTENTION_MAPS, Outcomes, added_up
 
 
@@ -49,7 +54,7 @@ def combined_chosen(
     weights: Tensor,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the node that the outcomes of chosen operations make, and nothing aside."""
-    sizes = (0, *sorted(kernel_sizes(operations)))
+    sizes = (0, *sorted({KERNEL_SPANS[name] for name in operations if name in KERNEL_SPANS}))
     total = added_up(sizes[-1], made).sums
     features, maps = total["features"], {k: total[k] for k in ATTENTION_MAPS if k in total}
     if surrogate is not None:
@@ -69,7 +74,7 @@ def combined_chosen(
     cases = [(attends, size) for attends in (False, True)[: 1 + bool(maps)] for size in sizes]
     codes = np.array(
         [
-            (name in ATTENTION_OPERATIONS, sizes.index(KERNEL_SIZES.get(name, 0)))
+            (name in ATTENTION_OPERATIONS, sizes.index(KERNEL_SPANS.get(name, 0)))
             for name in operations
         ]
         + [(False, 0)],
@@ -89,7 +94,7 @@ def _outcome(edge, name, length, x, weights, weight):
     made = {kind: ops.cast(value, x.dtype) for kind, (value,) in made.items()}
     normalized = {key: ops.reshape(value, (-1,)) for key, value in normalized.items()}
     if "kernel" in made:
-        made["kernel"] = widened(made["kernel"], max(kernel_sizes(edge.operations)))
+        made["kernel"] = widened(made["kernel"], largest_span(edge.operations))
     nothing, statistics = _nothing(edge, length, x)
     made = {kind: made.get(kind, zeros) for kind, zeros in nothing.items()}
     found = {key.split("moving_")[1]: value for key, value in {**pooled, **normalized}.items()}
@@ -117,8 +122,8 @@ def _shapes(edge, x):
         shapes["spatial"] = (batch, *sizes, 1)
     if "channel_attention" in names:
         shapes["channel"] = (batch, 1, 1, c)
-    if kernel_sizes(names):
-        size = max(kernel_sizes(names))
+    if any(name in KERNEL_SPANS for name in names):
+        size = largest_span(names)
         shapes["kernel"] = (batch, size, size, c)
     return shapes
 

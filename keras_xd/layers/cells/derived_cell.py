@@ -12,9 +12,9 @@ from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.graph import cloning
 from keras_xd.graph.replacing import LayerReplacer
 from keras_xd.layers.cells.genotypes import (
-    KERNEL_SIZES,
     CellGenotype,
     first_tier_edge,
+    largest_span,
     second_tier_edge,
 )
 from keras_xd.layers.cells.operator_cell import OperatorCell, Outcomes, outcome_kind
@@ -160,7 +160,7 @@ class DerivedCell(OperatorCell):
         self, block: int, nodes: list[Tensor], common: dict[Any, Tensor], training: bool | None
     ) -> Tensor:
         """Return the surrogate node of a block: equations 2 and 3."""
-        outcomes = Outcomes(max(KERNEL_SIZES.values()))
+        outcomes = Outcomes(largest_span(self.used_operations))
         for number in range(3 * block, 3 * block + 2):
             _, name, source = self._edges[number]
             x = self.operated(nodes[source])
@@ -178,7 +178,7 @@ class DerivedCell(OperatorCell):
         self, block: int, surrogate: Tensor, common: dict[Any, Tensor], training: bool | None
     ) -> Tensor:
         """Return the node of a block: equations 4 and 5."""
-        outcomes = Outcomes(max(KERNEL_SIZES.values()))
+        outcomes = Outcomes(largest_span(self.used_operations))
         _, name, _ = self._edges[3 * block + 2]
         layer = self.operations[3 * block + 2]
         outcomes.add(outcome_kind(name), layer(surrogate, training=training))

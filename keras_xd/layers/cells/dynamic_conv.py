@@ -87,12 +87,26 @@ def widened(kernels, size: int, axes: tuple[int, int] = (1, 2)):
     return ops.pad(kernels, [(margin, margin) if axis in axes else (0, 0) for axis in range(4)])
 
 
+def spread(kernels, rate: int):
+    """Return kernels, `(batch, k, k, channels)`, with zeros between their taps."""
+    if rate == 1:
+        return kernels
+    size, channels = kernels.shape[1], kernels.shape[-1]
+    kernels = ops.reshape(kernels, (-1, size, 1, size, 1, channels))
+    margin = (0, rate - 1)
+    kernels = ops.pad(kernels, [(0, 0), (0, 0), margin, (0, 0), margin, (0, 0)])
+    span = (size - 1) * rate + 1
+    return ops.reshape(kernels, (-1, size * rate, size * rate, channels))[:, :span, :span]
+
+
 @keras.saving.register_keras_serializable(package="keras_xd")
 class DynamicKernel(ConfiguredLayer):
     """Makes a depthwise kernel of each sample of a batch of images.
 
     context[c, t] = Σ_p (B x)[p, c] · softmax_p((T x)[p, t])
     kernel[t, c] = softmax_t((E context)[t, c])
+
+    A dilated kernel has zeros between its taps.
     """
 
     def __init__(
@@ -100,10 +114,12 @@ class DynamicKernel(ConfiguredLayer):
         kernel_size: int = 3,
         reduction: int = 8,
         affine: bool = True,
+        dilation_rate: int = 1,
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         self.kernel_size = odd_size(kernel_size)
+        self.dilation_rate = validation.positive_integer(dilation_rate, "dilation_rate")
         self.reduction = validation.positive_integer(reduction, "reduction")
         self.affine = validation.boolean(affine, "affine")
 
@@ -129,11 +145,12 @@ class DynamicKernel(ConfiguredLayer):
         sides = (-1, self.kernel_size, self.kernel_size)
         kernel = self.decode(ops.reshape(context, (*sides, x.shape[-1])))
         kernel = ops.softmax(ops.reshape(kernel, (-1, taps, inputs.shape[-1])), axis=1)
-        return ops.reshape(kernel, (*sides, inputs.shape[-1]))
+        return spread(ops.reshape(kernel, (*sides, inputs.shape[-1])), self.dilation_rate)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         channels = image_channels(input_shape, self.name)
-        return (input_shape[0], self.kernel_size, self.kernel_size, channels)
+        span = (self.kernel_size - 1) * self.dilation_rate + 1
+        return (input_shape[0], span, span, channels)
 
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample, without those of the convolution."""
@@ -154,6 +171,7 @@ class DynamicConv2D(ConfiguredLayer):
         kernel_size: number of taps along each axis, an odd integer.
         strides: integer; every so many-th output is computed.
         reduction, affine: as in `DynamicKernel`.
+        dilation_rate: distance of two neighbouring taps, an integer.
 
     Input shape:
         `(batch, height, width, channels)`; all sizes but the batch's must be known.
@@ -182,13 +200,20 @@ class DynamicConv2D(ConfiguredLayer):
         strides: int = 1,
         reduction: int = 8,
         affine: bool = True,
+        dilation_rate: int = 1,
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         self.strides = validation.positive_integer(strides, "strides")
         self.dynamic_kernel = DynamicKernel(
-            kernel_size, reduction, affine, name="dynamic_kernel", dtype=self.dtype_policy
+            kernel_size,
+            reduction,
+            affine,
+            dilation_rate,
+            name="dynamic_kernel",
+            dtype=self.dtype_policy,
         )
+        self.dilation_rate = self.dynamic_kernel.dilation_rate
         self.kernel_size = self.dynamic_kernel.kernel_size
         self.reduction = self.dynamic_kernel.reduction
         self.affine = validation.boolean(affine, "affine")

@@ -20,7 +20,7 @@ from keras_xd.layers.cells.edge_products import (
     side_by_side,
 )
 from keras_xd.layers.cells.features import POOLING, SEPARABLE
-from keras_xd.layers.cells.genotypes import KERNEL_SIZES
+from keras_xd.layers.cells.genotypes import DILATION_RATES, KERNEL_SIZES
 from keras_xd.layers.mixed import window_padding
 
 DYNAMIC_REDUCTION, ATTENTION_REDUCTION = 8, 16
@@ -514,7 +514,8 @@ class DynamicKernels(OperationKind):
 
     def __init__(self, edge):
         super().__init__(edge)
-        self.sizes = kernel_sizes(self.names)
+        self.sizes = [KERNEL_SIZES[name] for name in self.names]
+        self.rates = [DILATION_RATES[name] for name in self.names]
         self.inner = max(edge.filters // DYNAMIC_REDUCTION, 1)
 
     def holds(self, name):
@@ -523,22 +524,22 @@ class DynamicKernels(OperationKind):
     def weights(self):
         c, inner = self.edge.filters, self.inner
         found = {"bottleneck": ((c, len(self.sizes) * inner), (c, inner))}
-        for size in self.sizes:
-            found[f"transform_{size}"] = (size**2, c), (c, size**2)
-            found[f"decode_{size}"] = (c, inner), (inner, c)
+        for name, size in zip(self.names, self.sizes, strict=True):
+            found[_of_kernel("transform", name)] = (size**2, c), (c, size**2)
+            found[_of_kernel("decode", name)] = (c, inner), (inner, c)
         return found
 
     def statistics(self):
         return {"bottleneck": self.inner * len(self.sizes)}
 
     def places(self, operation):
-        row, size = self.names.index(operation), operation[-1]
+        row = self.names.index(operation)
         columns = (slice(None), slice(row * self.inner, (row + 1) * self.inner))
         return [
             Place("bottleneck", columns),
             *self.normalization("bottleneck", row, len(self.names)),
-            Place(f"transform_{size}", transposed=True),
-            Place(f"decode_{size}", transposed=True),
+            Place(_of_kernel("transform", operation), transposed=True),
+            Place(_of_kernel("decode", operation), transposed=True),
         ]
 
     def add_node_values(self, values, weights):
@@ -548,15 +549,15 @@ class DynamicKernels(OperationKind):
         self.add_moments(values, "features")
 
     def compute(self, stack):
-        sizes, images = self.sizes, stack.node["images"]
+        images = stack.node["images"]
         matrix = side_by_side(stack.weight("bottleneck"))
         found = stack.moments_of("features")
         scale, offset = stack.normalized("bottleneck", found, matrix[None], images.shape[-1])
-        taps = joined([stack.weights[f"transform_{size}"] for size in sizes], 1)
+        taps = joined([stack.weights[_of_kernel("transform", name)] for name in self.names], 1)
         taps = ops.transpose(taps, (1, 0, 2)) if stack.count > 1 else taps
-        decode = joined([stack.weights[f"decode_{size}"] for size in sizes], 2)
+        decode = joined([stack.weights[_of_kernel("decode", name)] for name in self.names], 2)
         decode = ops.transpose(decode, (0, 2, 1))[:, None]
-        compute = functools.partial(dynamic_kernels, sizes, stack.count)
+        compute = functools.partial(dynamic_kernels, self.sizes, self.rates, stack.count)
         stack.maps["kernel"] = stack.recomputed(compute)(
             stack.x,
             images,
@@ -579,9 +580,9 @@ KINDS = (
 )
 
 
-def kernel_sizes(operations: tuple[str, ...]) -> list[int]:
-    """Return the sizes of the dynamic kernels among the operations, in their order."""
-    return [KERNEL_SIZES[name] for name in operations if name in KERNEL_SIZES]
+def _of_kernel(weight, operation):
+    """Return the name of a weight of a dynamic kernel: `"decode_3"`, `"decode_dilated_3"`."""
+    return f"{weight}_{operation.removeprefix('dynamic_')}"
 
 
 def _recomputes(edge):

@@ -64,6 +64,7 @@ def _moments(flat):
 
 def dynamic_kernels(
     sizes: Sequence[int],
+    rates: Sequence[int],
     edges: int,
     x: Tensor,
     images: Tensor,
@@ -74,14 +75,15 @@ def dynamic_kernels(
     probabilities: Tensor,
 ) -> Tensor:
     """Return the weighted sums of dynamic kernels of all sizes, see `DynamicKernel`."""
-    places, largest = images.shape[-1], max(sizes)
+    places = images.shape[-1]
+    largest = max(_spans(sizes, rates))
     inner = ops.matmul(ops.reshape(x, (-1, x.shape[-1])), matrix)
     inner = ops.reshape(ops.relu(inner + offset), (-1, places, matrix.shape[-1]))
     context = _own_channels(_attended(ops.matmul(taps, images), inner), sizes, edges)
     kernels = ops.transpose(ops.matmul(context, decode), (0, 2, 1))
-    if len(sizes) > 1:
+    if len(sizes) > 1 or max(rates) > 1:
         # Taps of all sizes at their places in the largest; a softmax makes zeros elsewhere.
-        chosen = _places(sizes)
+        chosen = _places(sizes, rates)
         kernels = ops.matmul(kernels, ops.cast(chosen, kernels.dtype))
         kernels = kernels + ops.cast(np.where(np.any(chosen, axis=0), 0.0, -np.inf), kernels.dtype)
     kernels = ops.reshape(kernels, (-1, decode.shape[-1], len(sizes), largest**2))
@@ -120,13 +122,19 @@ def _own_channels(context, sizes, edges):
     return ops.sum(context, axis=2)
 
 
-def _places(sizes):
+def _spans(sizes, rates):
+    """Return how far kernels reach whose taps have distances of the rates."""
+    return [(size - 1) * rate + 1 for size, rate in zip(sizes, rates, strict=True)]
+
+
+def _places(sizes, rates):
     """Return the matrix of ones that puts the taps of all sizes into kernels of the largest."""
-    largest, found = max(sizes), []
-    for number, size in enumerate(sizes):
-        margin = (largest - size) // 2
+    spans, found = _spans(sizes, rates), []
+    largest = max(spans)
+    for number, (size, rate, span) in enumerate(zip(sizes, rates, spans, strict=True)):
+        margin = (largest - span) // 2
         kernel = np.zeros((size**2, len(sizes), largest, largest))
-        inside = slice(margin, margin + size)
+        inside = slice(margin, margin + span, rate)
         kernel[:, number, inside, inside] = np.eye(size**2).reshape(-1, size, size)
         found.append(kernel.reshape(size**2, -1))
     return np.concatenate(found)

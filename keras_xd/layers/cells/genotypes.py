@@ -34,12 +34,16 @@ FEATURE_OPERATIONS = (
     "identity",
 )
 ATTENTION_OPERATIONS = ("spatial_attention", "channel_attention")
-KERNEL_SIZES = {"dynamic_3": 3, "dynamic_5": 5}
+# Taps of dynamic kernels along an axis, and the distance of two of them.
+KERNEL_SIZES = {"dynamic_3": 3, "dynamic_5": 5, "dynamic_dilated_3": 3, "dynamic_dilated_5": 5}
+DILATION_RATES = {name: 2 if "dilated" in name else 1 for name in KERNEL_SIZES}
+KERNEL_SPANS = {name: (k - 1) * DILATION_RATES[name] + 1 for name, k in KERNEL_SIZES.items()}
 DYNAMIC_OPERATIONS = tuple(KERNEL_SIZES)
-# The eleven operations of the paper; XD-operations come beside them if they are asked for.
-NOS_OPERATIONS = FEATURE_OPERATIONS + ATTENTION_OPERATIONS + DYNAMIC_OPERATIONS
+# The eleven operations of the paper's search. Dilated dynamic convolutions, of its table 1, and
+# XD-operations come beside them if they are asked for.
+NOS_OPERATIONS = FEATURE_OPERATIONS + ATTENTION_OPERATIONS + DYNAMIC_OPERATIONS[:2]
 XD_OPERATIONS = ("xd_3", "xd_5")
-ALL_OPERATIONS = NOS_OPERATIONS + XD_OPERATIONS
+ALL_OPERATIONS = NOS_OPERATIONS + DYNAMIC_OPERATIONS[2:] + XD_OPERATIONS
 
 INPUTS = 2
 BLOCKS = 4
@@ -53,6 +57,11 @@ EDGES = FIRST_TIER_EDGES + BLOCKS
 def is_feature(operation: str) -> bool:
     """Return whether an operation makes features, not an attention map or a dynamic kernel."""
     return operation not in ATTENTION_OPERATIONS + DYNAMIC_OPERATIONS
+
+
+def largest_span(operations: Sequence[str]) -> int:
+    """Return the size of the largest dynamic kernel of the operations, 1 if there is none."""
+    return max((KERNEL_SPANS.get(name, 1) for name in operations), default=1)
 
 
 @check_types

@@ -17,7 +17,13 @@ from keras_xd.layers.cells.dynamic_conv import (
     widened,
 )
 from keras_xd.layers.cells.features import FactorizedReduction, FeatureOperation, PointwiseOperation
-from keras_xd.layers.cells.genotypes import BLOCKS, INPUTS, KERNEL_SIZES, is_feature
+from keras_xd.layers.cells.genotypes import (
+    BLOCKS,
+    DILATION_RATES,
+    INPUTS,
+    KERNEL_SIZES,
+    is_feature,
+)
 from keras_xd.layers.cells.self_calibration import GATES, gate_value
 from keras_xd.layers.mixed import window_padding
 
@@ -162,7 +168,8 @@ class OperatorCell(ConfiguredLayer):
                 self.operation_filters, operation, strides, self.affine, **common
             )
         if operation in KERNEL_SIZES:
-            return DynamicKernel(KERNEL_SIZES[operation], affine=self.affine, **common)
+            common |= {"affine": self.affine, "dilation_rate": DILATION_RATES[operation]}
+            return DynamicKernel(KERNEL_SIZES[operation], **common)
         if operation == "spatial_attention":
             return SpatialAttention(strides, affine=self.affine, **common)
         return ChannelAttention(**common)

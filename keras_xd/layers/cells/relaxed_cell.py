@@ -24,12 +24,12 @@ from keras_xd.layers.cells.fused_edge_ops import ChosenCall, FusedCall, FusedEdg
 from keras_xd.layers.cells.genotypes import (
     BLOCKS,
     INPUTS,
-    KERNEL_SIZES,
     SOURCES,
     XD_OPERATIONS,
     CellGenotype,
     Genotype,
     first_tier_edge,
+    largest_span,
     second_tier_edge,
 )
 from keras_xd.layers.cells.operator_cell import OperatorCell, combined, outcome_kind
@@ -352,8 +352,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             made += self._layer_outcomes(edge, x, common, training)
             if self.edges is not None:
                 made.append(common["call"].outcomes(edge, x))
-        largest = max(KERNEL_SIZES.get(name, 1) for name in self.operation_names)
-        return traced_part(combined, largest)(made, gate)[0]
+        return traced_part(combined, largest_span(self.operation_names))(made, gate)[0]
 
     def _edge_counts(self, input_shape):
         """Return the multiply–adds of one sample, an array `(edges, number of operations)`."""

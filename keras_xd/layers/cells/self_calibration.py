@@ -10,7 +10,12 @@ from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.type_aliases import LayerOptions, Shape, Tensor
 from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
 from keras_xd.layers.cells.dynamic_conv import DynamicConv2D, image_channels
-from keras_xd.layers.cells.genotypes import ATTENTION_OPERATIONS, DYNAMIC_OPERATIONS, KERNEL_SIZES
+from keras_xd.layers.cells.genotypes import (
+    ATTENTION_OPERATIONS,
+    DILATION_RATES,
+    DYNAMIC_OPERATIONS,
+    KERNEL_SIZES,
+)
 
 OPERATIONS = DYNAMIC_OPERATIONS + ATTENTION_OPERATIONS
 GATES = ("zero", "tanh", None)
@@ -27,7 +32,8 @@ class SelfCalibration(ConfiguredLayer):
     the taps of a kernel add up to 1, so that features start about 1.5 or 2 times as large.
 
     Args:
-        operation: `"dynamic_3"`, `"dynamic_5"`, `"spatial_attention"` or `"channel_attention"`.
+        operation: `"dynamic_3"`, `"dynamic_5"`, `"dynamic_dilated_3"`, `"dynamic_dilated_5"`,
+            `"spatial_attention"` or `"channel_attention"`.
         gate: `"zero"`; `"tanh"`, which keeps the gate between -1 and 1; or `None` for the paper's
             form.
         reduction: as in the layer of the operation, `DynamicConv2D`, `SpatialAttention` or
@@ -77,7 +83,8 @@ class SelfCalibration(ConfiguredLayer):
         if reduction is not None:
             options["reduction"] = self.reduction
         if operation in DYNAMIC_OPERATIONS:
-            self.calibration = DynamicConv2D(KERNEL_SIZES[operation], affine=affine, **options)
+            options |= {"affine": affine, "dilation_rate": DILATION_RATES[operation]}
+            self.calibration = DynamicConv2D(KERNEL_SIZES[operation], **options)
         elif operation == "spatial_attention":
             self.calibration = SpatialAttention(affine=affine, **options)
         else:

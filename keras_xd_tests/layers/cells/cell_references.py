@@ -58,7 +58,10 @@ def dynamic_kernel(layer, x):
     mask = softmax(pointwise(x, layer.transform).reshape(b, -1, k * k), axis=1)
     context = np.einsum("npc,npt->ntc", z, mask)
     taps = softmax(context @ np.asarray(layer.decode.kernel)[0, 0], axis=1)
-    return taps.reshape(b, k, k, -1)
+    span = (k - 1) * layer.dilation_rate + 1
+    kernel = np.zeros((b, span, span, taps.shape[-1]))
+    kernel[:, :: layer.dilation_rate, :: layer.dilation_rate] = taps.reshape(b, k, k, -1)
+    return kernel
 
 
 def dynamic_convolution(layer, x):

@@ -20,13 +20,14 @@ from keras_xd.layers.cells.operator_cell import outcome_kind
 from keras_xd.testing import assert_close
 from keras_xd_tests.layers.cells.cell_references import randomized
 
-NAMES = genotypes.NOS_OPERATIONS
+DILATED = ("dynamic_dilated_3", "dynamic_dilated_5")
+NAMES = genotypes.NOS_OPERATIONS + DILATED
 
 
 def layer_of(name, filters, strides):
     """Return the layer of an operation as a search has it, and whether it is called in training."""
     if name.startswith("dynamic"):
-        return DynamicKernel(int(name[-1]), affine=False)
+        return DynamicKernel(int(name[-1]), affine=False, dilation_rate=2 if name in DILATED else 1)
     if name == "spatial_attention":
         return layers.SpatialAttention(strides, affine=False)
     if name == "channel_attention":
@@ -182,13 +183,14 @@ def arguments(sizes, edges, rng):
     return [value.astype("float32") for value in found]
 
 
-def one_by_one(sizes, edges, x, images, matrix, offset, taps, decode, probabilities):
-    largest, first = max(sizes), 0
+def one_by_one(sizes, rates, edges, x, images, matrix, offset, taps, decode, probabilities):
+    spans = [(size - 1) * rate + 1 for size, rate in zip(sizes, rates, strict=True)]
+    largest, first = max(spans), 0
     found = np.zeros((len(x), largest, largest, edges * FILTERS))
     inner = np.maximum(x.reshape(len(x), -1, FILTERS) @ matrix + offset, 0)
     for number, size in enumerate(sizes):
-        margin = (largest - size) // 2
-        inside = slice(margin, margin + size)
+        margin = (largest - spans[number]) // 2
+        inside = slice(margin, margin + spans[number], rates[number])
         for edge in range(edges):
             start = (edge * len(sizes) + number) * INNER
             own = slice(start, start + INNER)
@@ -203,16 +205,18 @@ def one_by_one(sizes, edges, x, images, matrix, offset, taps, decode, probabilit
 
 
 @pytest.mark.tensorflow("differentiates by a tape")
-def test_kernels_of_edges_together_and_their_derivatives(rng):
-    sizes, edges = (3, 5), 2
+@pytest.mark.parametrize("sizes, rates", [((3, 5), (1, 1)), ((3, 3), (1, 2)), ((3,), (2,))])
+def test_kernels_of_edges_together_and_their_derivatives(sizes, rates, rng):
+    edges = 2
     values = arguments(sizes, edges, rng)
     weights = rng.normal(size=(SHAPE[0], 5, 5, edges * FILTERS))
+    case = sizes, rates, edges
     tensors = [tf.constant(value) for value in values]
     with tf.GradientTape() as tape:
         tape.watch(tensors)
-        found = edge_products.dynamic_kernels(sizes, edges, *tensors)
+        found = edge_products.dynamic_kernels(*case, *tensors)
         loss = tf.reduce_sum(found * weights.astype("float32"))
-    np.testing.assert_allclose(found, one_by_one(sizes, edges, *values), rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(found, one_by_one(*case, *values), rtol=2e-5, atol=2e-6)
     gradients = tape.gradient(loss, tensors)
     for place, gradient in enumerate(gradients):
         # Zeros are those between the edges, by which nothing is multiplied one by one.
@@ -221,6 +225,6 @@ def test_kernels_of_edges_together_and_their_derivatives(rng):
         for step in (1e-5, -1e-5):
             moved = [value.astype("float64") for value in values]
             moved[place] = moved[place] + step * direction
-            losses.append(np.sum(one_by_one(sizes, edges, *moved) * weights))
+            losses.append(np.sum(one_by_one(*case, *moved) * weights))
         expected = (losses[0] - losses[1]) / 2e-5
         np.testing.assert_allclose(np.sum(gradient * direction), expected, rtol=1e-3, atol=1e-4)

@@ -1,6 +1,7 @@
 import dataclasses
 import itertools
 import json
+import math
 
 import numpy as np
 import pytest
@@ -86,6 +87,29 @@ def test_extreme_logits():
 def test_bad_weights(logits, operations, message):
     with pytest.raises(ValueError, match=message):
         genotypes.derive_cell(logits, operations)
+
+
+def test_the_space_has_the_size_of_the_paper():
+    """Section 4.2 counts pairs of earlier nodes times operations, 10^14 cells."""
+    cells = published = 1
+    for block in range(4):
+        pairs = list(itertools.combinations(range(2 + block), 2))
+        cells *= sum(_exists(pair, *names) for pair in pairs for names in _triples())
+        published *= len(pairs) * 11**3
+    assert math.floor(math.log10(published)) == 14
+    # Without the pairs of which none makes features, as the section on the outcome says.
+    assert cells == math.prod((1, 3, 6, 10)) * ((11**2 - 4**2) * 11) ** 4
+
+
+def _triples():
+    return itertools.product(genotypes.NOS_OPERATIONS, repeat=3)
+
+
+def _exists(sources, first, other, second):
+    try:
+        return bool(BlockGenotype(tuple(zip((first, other), sources, strict=True)), second))
+    except ValueError:
+        return False
 
 
 def test_json_and_text():

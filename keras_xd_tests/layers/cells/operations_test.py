@@ -9,12 +9,16 @@ import keras_xd
 from keras_xd import layers
 from keras_xd.layers.cells.dynamic_conv import WAYS, DynamicKernel, dynamic_depthwise_conv, widened
 from keras_xd.layers.cells.features import FactorizedReduce, FeatureOperation, ReLUConvBN
-from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, XD_OPERATIONS
+from keras_xd.layers.cells.genotypes import (
+    DYNAMIC_OPERATIONS,
+    FEATURE_OPERATIONS,
+    XD_OPERATIONS,
+)
 from keras_xd.testing import assert_close, check_config, check_layer
 from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.cells.cell_references import randomized
 
-CALIBRATIONS = ("dynamic_3", "dynamic_5", "spatial_attention", "channel_attention")
+CALIBRATIONS = (*DYNAMIC_OPERATIONS, "spatial_attention", "channel_attention")
 
 
 def calibrated(layer, x):

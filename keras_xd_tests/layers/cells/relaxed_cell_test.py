@@ -16,6 +16,7 @@ ATTENTION = ("spatial_attention", "channel_attention")
 NAMES = ("dilated_3", "identity", *ATTENTION, "dynamic_3", "dynamic_5")
 SMALL = ("dynamic_3", "identity", "dilated_3")
 FEW = ("channel_attention", "identity")
+DILATED = ("dynamic_dilated_3", "dynamic_dilated_5")
 
 
 def softmax(logits):
@@ -66,6 +67,8 @@ def network():
         (False, False, 1, NAMES, False),
         (True, False, 2, ("dilated_3", "max_pooling_3", "dynamic_3"), False),
         (True, False, 2, ("max_pooling_3", "dynamic_3"), True),
+        (False, False, 1, ("identity", "dynamic_3", *DILATED), False),
+        (False, False, 1, ("identity", "dynamic_dilated_3"), True),
         (False, True, 2, ("identity", "spatial_attention"), False),
     ],
 )
