@@ -1,8 +1,8 @@
-"""MNIST and CIFAR-10 through tensorflow-datasets."""
+"""MNIST, CIFAR-10 and CIFAR-100 through tensorflow-datasets."""
 
 from datasets.plain_files import check_subset
 
-NAMES = ("mnist", "cifar10")
+NAMES = ("mnist", "cifar10", "cifar100")
 
 
 def load(name, data_dir=None, subset=None):

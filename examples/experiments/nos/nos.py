@@ -6,13 +6,16 @@
 
 `search`: cells are searched in a small network, as in DARTS, with all operations (`nos`) or those
 of DARTS (`features`), without or with guidance by the attention of a PyramidNet (`…_guided`), and
-trained from scratch; so are `random` cells and a plain ResNet-20 (`resnet`).
+trained from scratch; so are `random` cells and a plain ResNet-20 (`resnet`). With `--transfer
+cifar100` cells are searched on CIFAR-10 and trained on CIFAR-100. Each of `--seeds` draws a random
+cell: the page says which is the best.
 
 `guidance`: the searches alone, without guidance and with attention transfer of three weights. The
 accuracy is that of the search network itself.
 
 `calibration`: ResNet-20 without and with a self-calibration behind each of its stages, whose gate
 is a number that starts at zero, the hyperbolic tangent of one (`…_tanh`) or missing (`…_paper`).
+`--backbone resnet18` takes the network of the paper.
 
 Finished runs are kept in the results and not repeated; several processes may share the work.
 `--keep` keeps teachers and searches of unfinished runs too.
@@ -67,19 +70,25 @@ def run(method, kind, seed, train, evaluation, options):
     record = {"method": method, "kind": kind, "seed": seed, "command": options.command}
     if options.experiment == "calibration":
         return record | nos_training.calibrate(method, train, evaluation, seed, options)
-    train, evaluation = [(nos_training.pooled(x, options.pool), y) for x, y in (train, evaluation)]
+    train, evaluation = pooled((train, evaluation), options)
+    target = pooled(options.target, options) if options.target else (train, evaluation)
     if options.experiment == "guidance":
         searching, weight = nos_training.GUIDANCES[method]
         options = argparse.Namespace(**{**vars(options), "guidance_weight": weight})
         found = searched(searching, seed, train, evaluation, options)
         return record | found | {"accuracy": found["search_accuracy"]}
     if method == "resnet":
-        return record | nos_training.train_plain(train, evaluation, seed, options)
+        return record | nos_training.train_plain(*target, seed, options)
     found = searched(method, seed, train, evaluation, options)
     # Networks of one seed begin alike, whatever came before.
     keras.utils.set_random_seed(seed)
     genotype = Genotype.from_dict(found["genotype"])
-    return record | found | nos_training.retrain(genotype, train, evaluation, seed, options)
+    return record | found | nos_training.retrain(genotype, *target, seed, options)
+
+
+def pooled(parts, options):
+    """Return training and evaluation images whose pixels are means, with their labels."""
+    return [(nos_training.pooled(images, options.pool), labels) for images, labels in parts]
 
 
 def searched(method, seed, train, evaluation, options):
@@ -139,12 +148,15 @@ def parse(arguments):
     decays |= {"training_decay": training["weight_decay"]}
     parsing.add(parser, parsing.fraction, **decays, drop_path=0.2)
     parsing.add(parser, parsing.whole, cutout=(training["cutout"], "0: without"))
+    parser.add_argument("--transfer", choices=["cifar100"], help="train what is found on these")
+    parser.add_argument("--backbone", choices=nos_training.ENDS, default="resnet20")
     parser.add_argument("--nesterov", action="store_true", help="in the training of what is found")
     parsing.add_data_folder(parser)
     parser.add_argument("--keep", type=pathlib.Path, help="folder for teachers and searches")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
-    shown = ["methods", "seeds", "subset", *COMMON, *OPTIONS[options.experiment]]
+    shown = ["methods", "seeds", "subset", "transfer", "backbone", *COMMON]
+    shown += OPTIONS[options.experiment]
     positional = [options.experiment]
     options.command = reporting.command("nos/nos.py", parser, options, shown, positional)
     allowed = METHODS[options.experiment]
@@ -155,15 +167,26 @@ def parse(arguments):
         parser.error("--training-warmup-epochs must be less than --epochs")
     if min(options.cells, options.search_cells) < 3:
         parser.error("--cells and --search-cells must be at least 3")
+    if options.transfer and options.experiment != "search":
+        parser.error("--transfer is of the experiment search")
+    if options.backbone != "resnet20" and options.experiment != "calibration":
+        parser.error("--backbone is of the experiment calibration")
     try:
         train, evaluation = cifar10.load_data(options)
+        options.target = options.transfer and cifar10.load_data(options, options.transfer)
     except ValueError as error:
         parser.error(str(error))
     if any(size % options.pool for size in train[0].shape[1:3]):
         parser.error(f"--pool must divide the sizes of the images, {train[0].shape[1:3]}")
     settings = described(OPTIONS[options.experiment], options, train, evaluation)
     settings["experiment"] = options.experiment
+    options.classes = 100 if options.transfer else 10
+    # What is not the default has results of its own.
     name = f"nos_{options.experiment}"
+    if options.transfer:
+        settings["transfer"], name = options.transfer, f"{name}_{options.transfer}"
+    if options.backbone != "resnet20":
+        settings["backbone"], name = options.backbone, f"{name}_{options.backbone}"
     results = reporting.open_results(
         parser, options, name, nos_report.page, settings, options.command
     )

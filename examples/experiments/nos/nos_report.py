@@ -19,13 +19,13 @@ NAMES = {
     "resnet": "plain ResNet-20",
     "unguided": "without guidance",
     **{f"weight_{n}": f"attention transfer of weight {n}" for n in (100, 1000, 10000)},
-    "none": "ResNet-20",
+    "none": "without calibration",
     **{f"{o}{f}": f"+ {CALIBRATED[o]}{FORMS[f]}" for o in CALIBRATED for f in FORMS},
 }
 TITLES = {
     "search": "Heterogeneous cells on CIFAR-10",
     "guidance": "Searches of cells on CIFAR-10, guided by a teacher's attention",
-    "calibration": "Self-calibration behind the stages of ResNet-20 on CIFAR-10",
+    "calibration": "Self-calibration behind three stages of a residual network on CIFAR-10",
 }
 IMAGE_SIZE = 32
 SEARCHED = ("nos_guided", "nos", "features_guided", "features")
@@ -60,6 +60,7 @@ def page(settings, runs, written):
         "",
         f"Error in percent on {settings['evaluation_images']:,} test images {trained}, the same "
         f"for all; {reporting.over(seeds)}. No model is chosen by its error on these images.",
+        *_networks(settings),
         "",
         *tables[experiment](runs, seeds),
         "## Settings",
@@ -68,6 +69,16 @@ def page(settings, runs, written):
         "",
     ]
     return "\n".join(lines + (_cells(runs) if experiment == "search" else []))
+
+
+def _networks(settings):
+    """Return sentences on the images and networks that not all pages have."""
+    if settings["experiment"] == "calibration":
+        number = settings.get("backbone", "resnet20").removeprefix("resnet")
+        return [f"The network is ResNet-{number}."]
+    if "transfer" in settings:
+        return ["Cells are searched on CIFAR-10, and the networks are trained on CIFAR-100."]
+    return []
 
 
 def texts(settings):
@@ -213,8 +224,8 @@ def _beside_random(runs):
     return [
         *reporting.table([*head, "random cells with a larger error"], rows),
         f"Errors of the random cells, in percent: {spread(drawn, 2)} "
-        f"({reporting.plural(len(drawn), 'cell')}). The interval is that of Welch's t-test of the "
-        "difference of the means.",
+        f"({reporting.plural(len(drawn), 'cell')}; the best: {min(drawn):.2f}). The interval is "
+        "that of Welch's t-test of the difference of the means.",
         "",
     ]
 
@@ -233,9 +244,9 @@ def _calibrations(runs, seeds):
     head = ["network", "error", "change", "logits at the start", "gates", "parameters"]
     return [
         *reporting.table([*head, "training s"], rows),
-        "Change: of the error against ResNet-20 of the same seed. Logits at the start: their "
-        "standard deviation before training. Gates: of the three stages after training, means over "
-        "the seeds.",
+        "Change: of the error against the network without calibration of the same seed. Logits at "
+        "the start: their standard deviation before training. Gates: of the three stages after "
+        "training, means over the seeds.",
         "",
     ]
 

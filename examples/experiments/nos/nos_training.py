@@ -10,6 +10,7 @@ from datasets.images import block_means
 
 import keras_xd
 from experiments.k.chrysalis_models import halves
+from experiments.nos.resnet18 import resnet18
 from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, NOS_OPERATIONS, random_genotype
 from keras_xd.layers.cells.self_calibration import gate_value
 
@@ -26,8 +27,15 @@ FORMS = {"": "zero", "_tanh": "tanh", "_paper": None}
 CALIBRATED = {
     "dynamic_3": "dynamic convolution 3 × 3",
     "dynamic_5": "dynamic convolution 5 × 5",
+    "dynamic_dilated_3": "dilated dynamic convolution 3 × 3",
+    "dynamic_dilated_5": "dilated dynamic convolution 5 × 5",
     "spatial_attention": "spatial attention",
     "channel_attention": "channel attention",
+}
+# The ends of the stages that are calibrated.
+ENDS = {
+    "resnet20": [f"stage{stage}_block3_relu2" for stage in (1, 2, 3)],
+    "resnet18": [f"stage{stage}_block2_relu2" for stage in (1, 2, 3)],
 }
 CALIBRATIONS = ("none", *(f"{operation}{form}" for operation in CALIBRATED for form in FORMS))
 MOMENTUM, WEIGHT_DECAY, CLIP = 0.9, 3e-4, 5.0
@@ -166,7 +174,8 @@ def search(method, data, evaluation, seed, options, guide=None):
 
 def train_plain(train, evaluation, seed, options):
     """Train a plain ResNet-20 by the recipe of the cells; return what was measured."""
-    network = keras_xd.models.resnet20(train[0].shape[1:], 10, width=options.resnet_width)
+    shape, classes = train[0].shape[1:], options.classes
+    network = keras_xd.models.resnet20(shape, classes, width=options.resnet_width)
     return _trained(network, train, evaluation, seed, options)
 
 
@@ -179,7 +188,7 @@ def retrain(genotype, train, evaluation, seed, options):
         options.cells,
         options.channels,
         shape,
-        10,
+        options.classes,
         auxiliary=auxiliary,
         drop_path=options.drop_path,
         seed=seed,
@@ -226,19 +235,20 @@ def pooled(images, width):
     return np.round(block_means(images, width)).astype("uint8")
 
 
-def calibrated_resnet(method, shape):
-    """Return ResNet-20 with a `SelfCalibration` behind the last block of each stage.
+def calibrated_resnet(method, shape, backbone="resnet20"):
+    """Return a network with a `SelfCalibration` behind the last block of each of three stages.
 
     With one seed its convolutions begin alike, whatever the method.
     """
-    model = keras_xd.models.resnet20(shape, 10)
+    make = resnet18 if backbone == "resnet18" else keras_xd.models.resnet20
+    model = make(shape, 10)
     if method == "none":
         return model
     form = next(form for form in reversed(FORMS) if method.endswith(form))
 
     def call(layer, *arguments, **keywords):
         x = layer(*arguments, **keywords)
-        if not layer.name.endswith("_block3_relu2"):
+        if layer.name not in ENDS[backbone]:
             return x
         return keras_xd.layers.SelfCalibration(
             method.removesuffix(form),
@@ -253,9 +263,9 @@ def calibrated_resnet(method, shape):
 
 
 def calibrate(method, train, evaluation, seed, options):
-    """Train ResNet-20 with an operation; return what was measured."""
+    """Train a residual network with an operation; return what was measured."""
     train, evaluation = [(pooled(images, options.pool), y) for images, y in (train, evaluation)]
-    model = calibrated_resnet(method, train[0].shape[1:])
+    model = calibrated_resnet(method, train[0].shape[1:], options.backbone)
     deviation = deviation_at_start(model, train)
     begin = time.perf_counter()
     arguments = options.epochs, options.batch_size, seed, options.border

@@ -162,6 +162,50 @@ def test_calibration_by_hand(rng, monkeypatch):
         np.testing.assert_allclose(after, added[1](before), rtol=1e-5, atol=1e-6)
 
 
+def test_the_network_of_table_1():
+    model = nos_training.calibrated_resnet("none", (32, 32, 3), "resnet18")
+    assert nos_training.count(model) == 11_173_962  # 11.17 million in the paper
+    channels = [model.get_layer(name).output.shape[-1] for name in nos_training.ENDS["resnet18"]]
+    assert channels == [64, 128, 256]
+    # Differences of millions with two digits. That of channel attention, 0.15, is not that of the
+    # program in the appendix, which adds 10,752.
+    added = {"dynamic_3": 0.03, "dynamic_5": 0.04, "spatial_attention": 0.01}
+    added |= {"dynamic_dilated_3": 0.03, "dynamic_dilated_5": 0.04}
+    for operation, millions in added.items():
+        total = nos_training.count(model)
+        for number in channels:
+            layer = layers.SelfCalibration(operation, gate=None)
+            layer.build((None, 8, 8, number))
+            total += nos_training.count(layer)
+        assert round(total / 1e6, 2) - 11.17 == pytest.approx(millions)
+
+
+def test_found_cells_are_trained_on_other_images(rng, tmp_path, monkeypatch, capsys):
+    def load(name, data_dir, subset):
+        number, classes = {"cifar10": (6, 10), "cifar100": (4, 100)}[name]
+        inputs = rng.integers(256, size=(number, 8, 8, 3)).astype("float32") / 255
+        return ((inputs, rng.integers(classes, size=number)),) * 3
+
+    def retrain(genotype, train, evaluation, seed, options):
+        seen.append((len(train[0]), len(evaluation[0]), options.classes))
+        return {"accuracy": 0.5, "parameters": 1, "seconds": 1.0}
+
+    seen = []
+    monkeypatch.setattr(nos.cifar10.images, "load", load)
+    monkeypatch.setattr(nos_training, "retrain", retrain)
+    arguments = ["search", "--methods", "random", "--seeds", "0", "1", "--output", str(tmp_path)]
+    nos.main([*arguments, "--transfer", "cifar100"])
+    nos.main(arguments)
+    assert seen == [(8, 4, 100)] * 2 + [(12, 6, 10)] * 2
+    page = (tmp_path / "nos_search_cifar100.md").read_text()
+    assert "trained on CIFAR-100" in page and "--transfer cifar100" in page
+    assert "CIFAR-100" not in (tmp_path / "nos_search.md").read_text()
+    wrong = ["calibration", "--transfer", "cifar100"]
+    assert "--transfer is of the experiment search" in refusal(capsys, *wrong)
+    wrong = ["search", "--backbone", "resnet18"]
+    assert "--backbone is of the experiment calibration" in refusal(capsys, *wrong)
+
+
 def test_pixels_are_means_of_squares(rng):
     images = rng.integers(256, size=(2, 4, 6, 3)).astype("uint8")
     found = nos_training.pooled(images, 2)
