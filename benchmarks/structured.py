@@ -33,7 +33,7 @@ def contestants(inputs, units, share):
     """Return the built layers by their names."""
     found = {"Dense": keras.layers.Dense(units)}
     for family in FAMILIES:
-        found[family] = layers.StructuredDense(units, family, share=share)
+        found[family] = layers.StructuredDense(units, family, density=share)
     if inputs == units:
         found["KDense"] = layers.KDense(units)
     for layer in found.values():
@@ -98,7 +98,7 @@ def table(options):
     lines = timing.head(*words, "×", "floor")
     for case in options.sizes:
         inputs, units = SIZES[case]
-        layers = contestants(inputs, units, options.share)
+        layers = contestants(inputs, units, options.density)
         for batch in options.batches:
             x = np.random.default_rng(0).normal(size=(batch, inputs)).astype("float32")
             steps = {
@@ -132,7 +132,7 @@ def main(arguments=None):
     parser = timing.parser(__file__, __doc__)
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--batches", nargs="+", type=int, default=[32, 512])
-    parser.add_argument("--share", type=float, default=0.25)
+    parser.add_argument("--density", type=float, default=0.25)
     parser.add_argument("--repetitions", type=int, default=20, help="in each of three rounds")
     parser.add_argument("--pause", type=float, default=0.5, help="seconds before each turn")
     parser.add_argument("--fly", help="folder of a checkout of HazyResearch/fly")

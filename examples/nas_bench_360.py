@@ -31,7 +31,7 @@ OPTIONS = {
     "xd": {},
     "structured": {
         "family": ("low_rank", "monarch", "dense"),
-        "share": (0.75, 0.5),
+        "density": (0.75, 0.5),
         "only": "hidden",
     },
 }

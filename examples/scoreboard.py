@@ -71,7 +71,7 @@ def choose(name, method, seed, small):
         fit,
         lambda model: task.error(model, data.validation),
         settings(method),
-        share=SHARE,
+        fraction=SHARE,
         seed=SEEDS[0],
     )
     return {

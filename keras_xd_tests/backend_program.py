@@ -157,7 +157,7 @@ def twins():
         "XDSeparableConv1D": (conv.SeparableConv1D(3, 3), {}),
         "KOpConv1D": (conv.Conv1D(3, 3), {"to": "k_operation"}),
         "KOpConv2D": (conv.Conv2D(3, 3, padding="same"), {"to": "k_operation"}),
-        "MixedOperation2D": (conv.Conv2D(4, 3, padding="same"), {"to": "darts", "perturb": 0}),
+        "MixedOperation2D": (conv.Conv2D(4, 3, padding="same"), {"to": "darts", "other_weight": 0}),
     }
     found = {}
     for name, (layer, options) in cases.items():

@@ -111,7 +111,7 @@ def test_data_sets_options_and_modes(rng):
         mode="first_order",
         architecture_validation_data=batches,
         validation_data=batches,
-        rewrite_options={"perturb": 0.2},
+        rewrite_options={"other_weight": 0.2},
         compile_options={**EAGER, "cooldown_epochs": 0},
         verbose=0,
     )

@@ -55,7 +55,7 @@ def finalized_layers():
     """Return a built layer of each class that layers are finalized to."""
     operation = layers.XDConv2D(2, 3)
     searched = (layers.CKConv1D(layers.KernelNetwork("magnet", 4)), layers.DifferentiableMask())
-    mixture = layers.MixedOperation1D(4, 3, padding="same", perturb=None, partial_channels=2)
+    mixture = layers.MixedOperation1D(4, 3, padding="same", other_weight=None, partial_channels=2)
     for layer, shape in ((operation, (None, 4, 4, 2)), (mixture, (None, 8, 4))):
         layer.build(shape)
     for layer in searched:

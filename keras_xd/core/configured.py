@@ -1,6 +1,8 @@
 """Configurations of layers, read from the arguments of their constructors."""
 
 import inspect
+from collections.abc import Mapping
+from typing import Self
 
 import keras
 from keras import activations, constraints, initializers, regularizers
@@ -17,7 +19,18 @@ KERAS_OBJECTS = {
 }
 
 
-class ConfiguredLayer(keras.layers.Layer):
+class EarlierNames(keras.layers.Layer):
+    """Base class of a layer that reads configurations with earlier names of its arguments."""
+
+    earlier_names: Mapping[str, str] = {}
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        names = cls.earlier_names
+        return super().from_config({names.get(name, name): config[name] for name in config})
+
+
+class ConfiguredLayer(EarlierNames):
     """Base class of a layer with an attribute of the name of each argument of its constructor."""
 
     fixed: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ class SearchableLayer(keras.layers.Layer):
       differentiable in the architecture variables. It includes the layers inside.
     - `finalize()`: a built plain layer, without architecture variables, that computes the same
       outputs. A mixture of operations becomes one of them, which computes the same outputs only
-      once that has the whole share.
+      once that has probability 1.
     - `describe()`: a dictionary of named scalars (`float`) and NumPy arrays for inspection.
 
     Two more have a default, `architecture_signature` for files of architectures and

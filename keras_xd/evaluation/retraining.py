@@ -61,7 +61,7 @@ def choose_settings(
     evaluate: Callable[[keras.Model], Any],
     settings: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
     *,
-    share: float = 0.2,
+    fraction: float = 0.2,
     maximize: bool = False,
     seed: int = 0,
     verbose: int = 0,
@@ -75,15 +75,15 @@ def choose_settings(
     Args:
         build: takes nothing and returns a model with fresh weights, such as
             `lambda: keras.models.clone_model(found)` of the model `found` by `finalize`.
-        fit: called as `fit(model, share, **setting)`; compiles and fits the model for that share of
-            the whole training. If it returns a `keras.Model`, such as the finalized model of a
-            search, that one is evaluated. A setting `dropout` may be set there as `rate` of the
-            model's dropout layers.
+        fit: called as `fit(model, fraction, **setting)`; compiles and fits the model for that
+            fraction of the whole training. If it returns a `keras.Model`, such as the finalized
+            model of a search, that one is evaluated. A setting `dropout` may be set there as `rate`
+            of the model's dropout layers.
         evaluate: takes a trained model; returns a number that tells on validation data how good
             it is.
         settings: a dictionary from names to lists of values, of which every combination is tried,
             or a list of dictionaries, each a setting with the same names.
-        share: length of a trial, above 0 and at most 1; `fit` gets it.
+        fraction: length of a trial, above 0 and at most 1; `fit` gets it.
         maximize: whether the largest value is the best, such as of an accuracy.
         seed: an integer that every trial begins with.
         verbose: 0, or 1 for a line after each trial.
@@ -104,13 +104,13 @@ def choose_settings(
     >>> x, y = np.ones((8, 2)), np.full((8, 1), 3.0)
     >>> def build():
     ...     return keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    >>> def fit(model, share, learning_rate):
+    >>> def fit(model, fraction, learning_rate):
     ...     model.compile(keras.optimizers.SGD(learning_rate), "mse")
-    ...     model.fit(x, y, epochs=round(8 * share), verbose=0)
+    ...     model.fit(x, y, epochs=round(8 * fraction), verbose=0)
     >>> def evaluate(model):
     ...     return np.mean((model(x) - y) ** 2)
     >>> grid = {"learning_rate": (100.0, 0.1, 0.0001)}
-    >>> keras_xd.evaluation.choose_settings(build, fit, evaluate, grid, share=0.25).setting
+    >>> keras_xd.evaluation.choose_settings(build, fit, evaluate, grid, fraction=0.25).setting
     {'learning_rate': 0.1}
 
     Reference:
@@ -118,14 +118,16 @@ def choose_settings(
         regularization of the found network are tuned so before it is trained from scratch.
     """
     settings = _listed(settings)
-    if not 0 < validation.real_number(share, "share") <= 1:
-        raise ValueError(f"`share` must be above 0 and at most 1. Received: share={share!r}")
+    if not 0 < validation.real_number(fraction, "fraction") <= 1:
+        raise ValueError(
+            f"`fraction` must be above 0 and at most 1. Received: fraction={fraction!r}"
+        )
     seed = _seed(seed)
     for name, value in (("maximize", maximize), ("verbose", verbose)):
         validation.one_of(value, (False, True), name)
     trials, error = [], None
     for setting in settings:
-        trial, failed = _trial(build, fit, evaluate, setting, share, seed)
+        trial, failed = _trial(build, fit, evaluate, setting, fraction, seed)
         error = failed or error
         trials.append(trial)
         if verbose:
@@ -148,7 +150,7 @@ def retrain(
     evaluate: Callable[[keras.Model], Any],
     settings: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
     *,
-    share: float = 0.2,
+    fraction: float = 0.2,
     maximize: bool = False,
     seed: int = 0,
     verbose: int = 0,
@@ -158,8 +160,8 @@ def retrain(
     This is how DASH ends: the network that the search has found is tuned and trained anew.
 
     Args:
-        build, fit, evaluate, settings, share, maximize, seed, verbose: as of `choose_settings`.
-            The last training has the share 1.
+        build, fit, evaluate, settings, fraction, maximize, seed, verbose: as of `choose_settings`.
+            The last training has the fraction 1.
 
     Returns:
         The trained model, and the `SettingsChoice`.
@@ -183,9 +185,9 @@ def retrain(
     >>> search.compile("adam", loss="mse")
     >>> history = search.fit(signals, targets, verbose=0)
     >>> found = keras_xd.finalize(search)
-    >>> def fit(model, share, learning_rate, momentum):
+    >>> def fit(model, fraction, learning_rate, momentum):
     ...     model.compile(keras.optimizers.SGD(learning_rate, momentum), "mse")
-    ...     model.fit(signals, targets, epochs=round(4 * share), verbose=0)
+    ...     model.fit(signals, targets, epochs=round(4 * fraction), verbose=0)
     >>> model, choice = keras_xd.evaluation.retrain(
     ...     lambda: keras.models.clone_model(found),
     ...     fit,
@@ -200,7 +202,7 @@ def retrain(
         fit,
         evaluate,
         settings,
-        share=share,
+        fraction=fraction,
         maximize=maximize,
         seed=seed,
         verbose=verbose,
@@ -236,11 +238,11 @@ def _seed(seed):
     return int(seed)
 
 
-def _trial(build, fit, evaluate, setting, share, seed):
+def _trial(build, fit, evaluate, setting, fraction, seed):
     """Return the `SettingTrial` of a setting, and the error that it failed with or `None`."""
     begin = time.perf_counter()
     try:
-        value = measured_number(evaluate(_trained(build, fit, setting, share, seed)))
+        value = measured_number(evaluate(_trained(build, fit, setting, fraction, seed)))
     except Exception as error:  # of the user's functions: any
         if files.is_full(error):  # the others would fail too, after as long a time
             raise
@@ -249,10 +251,10 @@ def _trial(build, fit, evaluate, setting, share, seed):
     return SettingTrial(setting, value, time.perf_counter() - begin), None
 
 
-def _trained(build, fit, setting, share, seed):
+def _trained(build, fit, setting, fraction, seed):
     keras.utils.set_random_seed(seed)
     model = build()
-    trained = fit(model, share, **setting)
+    trained = fit(model, fraction, **setting)
     return trained if isinstance(trained, keras.Model) else model
 
 

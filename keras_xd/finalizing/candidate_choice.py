@@ -7,8 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.core.mixtures import SMALLEST_PROBABILITY, CandidateMixture, chosen_candidates
 from keras_xd.core.searchable import flatten_layers
-from keras_xd.core.shares import SMALLEST_SHARE, CandidateShares, chosen_candidates
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.training import budget
 
@@ -16,9 +16,9 @@ _STEPS = 1024  # for each layer, into which the budget is divided
 _NO_SHARE = -1e4  # a logit beside 0
 
 
-def mixtures(model: keras.layers.Layer) -> list[CandidateShares]:
-    """Return the layers of a model that mix candidates by shares."""
-    return [layer for layer in flatten_layers(model) if isinstance(layer, CandidateShares)]
+def mixtures(model: keras.layers.Layer) -> list[CandidateMixture]:
+    """Return the layers of a model that mix candidates by probabilities."""
+    return [layer for layer in flatten_layers(model) if isinstance(layer, CandidateMixture)]
 
 
 def choosing(
@@ -39,10 +39,10 @@ def within_budget(
 ) -> list[str]:
     """Return the candidate of each mixture that is most likely, of those within a budget.
 
-    With the shares `p` and the costs `c` of the candidates these are the choices `k` of the largest
-    `Σ_l log p_l[k_l]` of which the model costs at most `target`: the candidates of the largest
-    shares, if the budget allows. A cost is what the model costs more with the whole share on that
-    candidate, so it must be a sum over the layers.
+    With the probabilities `p` and the costs `c` of the candidates these are the choices `k` of the
+    largest `Σ_l log p_l[k_l]` of which the model costs at most `target`: the candidates of the
+    largest probabilities, if the budget allows. A cost is what the model costs more with the whole
+    probability on that candidate, so it must be a sum over the layers.
     """
     budget.check_arguments(target, 0.0, measure)
     layers = mixtures(model)
@@ -52,7 +52,9 @@ def within_budget(
             '`rewrite(to="structured")` with several families. Received: model '
             f"'{model.name}', which has none, complexity_target={target!r}"
         )
-    shares = [np.asarray(ops.convert_to_numpy(layer.shares), "float64") for layer in layers]
+    probabilities = [
+        np.asarray(ops.convert_to_numpy(layer.probabilities), "float64") for layer in layers
+    ]
     least, extra = _costs(model, layers, measure)
     # The costs are sums of float32 numbers.
     spare = target * (1 + 1e-6) - least
@@ -62,7 +64,9 @@ def within_budget(
             f"model costs with the cheapest candidates, {least:.6g}. "
             f"Received: complexity_target={target!r}"
         )
-    values = [np.log(np.maximum(share, SMALLEST_SHARE)) for share in shares]
+    values = [
+        np.log(np.maximum(probability, SMALLEST_PROBABILITY)) for probability in probabilities
+    ]
     chosen = _best(values, extra, spare)
     return [layer.operation_names[k] for layer, k in zip(layers, chosen, strict=True)]
 
@@ -90,7 +94,7 @@ def _costs(model, layers, measure):
 
 
 def _logits(layer, number):
-    """Return the logits of a layer with the whole share on one candidate."""
+    """Return the logits of a layer with the whole probability on one candidate."""
     logits = np.full(len(layer.operation_names), _NO_SHARE, "float32")
     logits[number] = 0
     return logits

@@ -65,9 +65,9 @@ def finalize(
     Every searchable layer is replaced by its `finalize()`, under the same name; for an `XDConv`
     that is a layer with its matrices multiplied out, so that no work on the architecture is left
     at inference. A mixture (`MixedOperation`, `DashConv`, `MixedDense`, …) becomes the candidate of
-    its largest share, so the outputs are the same only where that share is 1. The largest shares
-    may cost more than the shares together, so with a `complexity_target` they are those of the
-    largest product of shares among the choices that keep to it.
+    its largest probability, so the outputs are the same only where that probability is 1. The
+    largest ones may cost more than the mixture, so with a `complexity_target` they are those of the
+    largest product of probabilities among the choices that keep to it.
 
     Of a model of masked layers (`rewrite(…, to="masked")`) the channels, taps and blocks beyond the
     masks are cut out, with the same outputs, and all layers are Keras' own. Channels that pass all

@@ -5,6 +5,7 @@ import dataclasses
 import keras
 
 from keras_xd.core.argument_types import constructor_parameters
+from keras_xd.core.mixtures import CandidateMixture
 from keras_xd.core.searchable import (
     SearchableLayer,
     architecture_variables,
@@ -12,7 +13,6 @@ from keras_xd.core.searchable import (
     named_layers,
     sublayers,
 )
-from keras_xd.core.shares import CandidateShares
 from keras_xd.core.validation import UnknownSizeError
 from keras_xd.finalizing import snapping
 from keras_xd.finalizing.report import LayerReport
@@ -83,7 +83,7 @@ def replace(
         asked = (form, weight_dtype, snap) != ("spectrum", None, None)
         kept = f"the operations in a {type(layer).__name__} keep their spectrum"
         reason = kept if inside and asked else None
-        candidate = layer.largest if isinstance(layer, CandidateShares) else None
+        candidate = layer.largest if isinstance(layer, CandidateMixture) else None
         return Replacement(layer, layer.finalize(), "finalized", None, reason, candidate)
     found = None if snap is None else snapping.snap(layer, snap)
     if found is not None and found.layer is not None:

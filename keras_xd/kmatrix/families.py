@@ -1,4 +1,4 @@
-"""The families of structured matrices behind one function, and the sizes that fit a share."""
+"""The families of structured matrices behind one function, and the sizes that fit a density."""
 
 import math
 from collections.abc import Callable
@@ -28,19 +28,19 @@ _MOST_BLOCKS = 16  # of a BLAST matrix along a side, as in its paper
 def project_to(
     matrix: ArrayLike,
     family: str,
-    share: float = 0.25,
+    density: float = 0.25,
     inputs: ArrayLike | None = None,
 ) -> Projection:
-    """Return a structured matrix of a family near to a dense matrix, of a share of its numbers.
+    """Return a structured matrix of a family near to a dense matrix, of at most a given density.
 
-    Sizes are the largest that keep to the share; `nearest_low_rank` and its siblings take sizes of
-    your choice.
+    Sizes are the largest that keep to the density; `nearest_low_rank` and its siblings take sizes
+    of your choice.
 
     Args:
         matrix: real array of shape `(rows, columns)`, multiplied as `matrix @ x`: the kernel of a
             `Dense` layer transposed.
         family: `"kaleidoscope"`, `"monarch"`, `"block_tensor_train"`, `"blast"` or `"low_rank"`.
-        share: most numbers of the structured matrix, as a share of `rows · columns`.
+        density: most numbers of the structured matrix, as a part of `rows · columns`.
         inputs: array of shape `(samples, columns)`, a few batches of what the layer is given. The
             error of the outputs is lowered in place of that of the matrix. Of the families
             `"monarch"`, `"block_tensor_train"` and `"low_rank"`.
@@ -67,7 +67,7 @@ def project_to(
         raise ValueError(
             f"`inputs` are for the families {', '.join(WITH_INPUTS)}. Received: family={family!r}"
         )
-    sizes = sizes_within(matrix.shape, family, share)
+    sizes = sizes_within(matrix.shape, family, density)
     return nearest(matrix, family, sizes, inputs)
 
 
@@ -82,14 +82,14 @@ def nearest(
     return _NEAREST[family](matrix, **sizes, **given)
 
 
-def sizes_within(shape: tuple[int, int], family: str, share: float) -> Config:
+def sizes_within(shape: tuple[int, int], family: str, density: float) -> Config:
     """Return the largest sizes of a family that keep to a share, the arguments of `nearest_…`."""
     validation.one_of(family, FAMILIES, "family")
-    if not 0 < validation.real_number(share, "share") <= 1:
-        raise ValueError(f"`share` must be above 0 and at most 1. Received: share={share}")
+    if not 0 < validation.real_number(density, "density") <= 1:
+        raise ValueError(f"`density` must be above 0 and at most 1. Received: density={density}")
     rows, columns = shape
     validation.matrix_numbers(rows + columns, f"a {family} matrix of shape {shape}")
-    budget = int(share * rows * columns)
+    budget = int(density * rows * columns)
     if family == "low_rank":
         return {"rank": _rank(budget, rows + columns, shape, family)}
     if family == "monarch":
@@ -110,7 +110,7 @@ def sizes_within(shape: tuple[int, int], family: str, share: float) -> Config:
 def _too_small(smallest, budget, shape, family):
     return ValueError(
         f"The smallest {family} matrix of shape {shape} has {smallest} numbers, "
-        f"{smallest / math.prod(shape):.2g} of the matrix's. Received: a share of {budget} numbers"
+        f"a density of {smallest / math.prod(shape):.2g}. Received: a density for {budget} numbers"
     )
 
 

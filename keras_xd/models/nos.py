@@ -32,7 +32,7 @@ def nos_search_network(
     the outputs of the two before it, average pooling and a dense layer. Cells number
     `cells // 3` and `2 * cells // 3` (from 0) are reduction cells: they halve both sizes and
     double the channels. All cells of a kind share their architecture weights: two variables in the
-    whole network, four where edges have shares.
+    whole network, four where edges have weights.
 
     The cells are named `cell1`, `cell2`, …, and what comes before each reduction cell and the last
     cell's outputs are those of the layers `stage1`, `stage2` and `stage3`, as

@@ -67,16 +67,17 @@ def rewrite(
         model: a built model: Functional, Sequential or subclassed (called on data once).
         to: the search space: `"xd"`; `"k_operation"` for K-operations (plain convolutions only);
             or `"darts"`, where each `Conv1D` and `Conv2D` becomes a `MixedOperation` that has it,
-            with its weights, as one of its operations. That one has the share `1 - perturb`, so
-            this space starts as the same function for `perturb=0` only. The outputs of a layer
-            are else `activation((1 - perturb) · convolution + perturb · m + bias)` with `m` the
-            mean of the layer's other operations on the same inputs. `"dash"` likewise, with a
-            `DashConv` of convolutions of many sizes and dilations. Or `"masked"`, where the sizes
-            that the model has can be made smaller, as in DNArch: kernels, numbers of channels
-            between layers, and residual blocks (Functional and Sequential models; see
-            `docs/masked_models.md`). `finalize` cuts them. Or `"structured"`, where dense layers,
-            projections of attention and recurrent layers get structured matrices near to their
-            kernels; see `docs/structured.md`. Or one of your own, by `register_search_space`.
+            with its weights, as one of its operations. That one has the probability `1 -
+            other_weight`, so this space starts as the same function for `other_weight=0` only. The
+            outputs of a layer are else `activation((1 - other_weight) · convolution + other_weight
+            · m + bias)` with `m` the mean of the layer's other operations on the same inputs.
+            `"dash"` likewise, with a `DashConv` of convolutions of many sizes and dilations. Or
+            `"masked"`, where the sizes that the model has can be made smaller, as in DNArch:
+            kernels, numbers of channels between layers, and residual blocks (Functional and
+            Sequential models; see `docs/masked_models.md`). `finalize` cuts them. Or
+            `"structured"`, where dense layers, projections of attention and recurrent layers get
+            structured matrices near to their kernels; see `docs/structured.md`. Or one of your own,
+            by `register_search_space`.
         operations: what is rewritten, a string or a tuple of these: `"convolution"`: all
             convolutions. `"pooling"`: `AveragePooling`, which becomes an `XDConv` that starts as
             the pooling. `"skip"`: an input of `keras.layers.Add`, `keras.ops.add` or `x + y` from
@@ -100,13 +101,13 @@ def rewrite(
             models causal whatever is learned, `"windowed"` lets outputs learn to depend on all
             steps, where only the last one counts, see docs/sequences.md; for K-operations
             `warm_start`, `seed`, `kernel_size` and `operation`, a
-            `keras_xd.layers.KOperation` that all of them share; for `"darts"` `perturb` (0.1),
+            `keras_xd.layers.KOperation` that all of them share; for `"darts"` `other_weight` (0.1),
             `candidates` and `update` of `MixedOperation`, and not `depth` and `radix`; for `"dash"`
-            `perturb`, `kernel_sizes`, `dilations` and more of `DashConv`, see docs/dash.md; for
-            `"masked"` those of `keras_xd.rewriting.masked.MaskOptions` and no others: `masks`,
+            `other_weight`, `kernel_sizes`, `dilations` and more of `DashConv`, see docs/dash.md;
+            for `"masked"` those of `keras_xd.rewriting.masked.MaskOptions` and no others: `masks`,
             `temperature`, `depth_temperature`, `initial_value` and `depth_groups`; for
             `"structured"` those of `keras_xd.rewriting.structured.StructuredOptions`: `family`,
-            `share`, `budget`, `sizes`, `calibration_data`, `learning_rates` and `embeddings`.
+            `density`, `budget`, `sizes`, `calibration_data`, `learning_rates` and `embeddings`.
 
     Returns:
         A new `keras.Model`. With `to="structured"` its attribute `report`, which is not saved,

@@ -41,7 +41,7 @@ K_OPERATION = SearchSpace(
     causal_twin=layers.KOpCausalConv1D,
     recipe={"rate": 1e-3, "rewrite_options": {"depth": 1}},
 )
-PERTURBED = {"rate": 0.1, "rewrite_options": {"perturb": 0.1}}
+PERTURBED = {"rate": 0.1, "rewrite_options": {"other_weight": 0.1}}
 DARTS = SearchSpace(
     "darts",
     {

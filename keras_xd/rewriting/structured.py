@@ -39,11 +39,11 @@ class StructuredOptions:
     Attributes:
         family: name of the family, as in `keras_xd.layers.StructuredDense`, or a list of several:
             each layer becomes a mixture to search, such as `keras_xd.layers.MixedDense`.
-        share: most numbers of each kernel, as a share of those that it has, or a list of several,
+        density: most numbers of each kernel, as a part of those that it has, or a list of several,
             for mixtures too.
-        budget: most numbers of all these kernels together, in place of `share`: each gets the same
-            share.
-        sizes: the sizes of every kernel, in place of `share`.
+        budget: most numbers of all these kernels together, in place of `density`: each gets the
+            same density.
+        sizes: the sizes of every kernel, in place of `density`.
         calibration_data: an input batch in the structure of the model's inputs. The errors of the
             layers' outputs for it are then lowered, in place of those of the kernels. Of the
             families `"monarch"`, `"block_tensor_train"` and `"low_rank"`; of mixtures only these
@@ -53,7 +53,7 @@ class StructuredOptions:
     """
 
     family: str | Sequence[str] = "block_tensor_train"
-    share: float | Sequence[float] = 0.25
+    density: float | Sequence[float] = 0.25
     budget: int | None = None
     sizes: dict | None = None
     calibration_data: Any = None
@@ -63,15 +63,15 @@ class StructuredOptions:
     @property
     def searches(self) -> bool:
         """Whether layers become mixtures, of which a search chooses."""
-        return isinstance(self.family, _SEVERAL) or isinstance(self.share, _SEVERAL)
+        return isinstance(self.family, _SEVERAL) or isinstance(self.density, _SEVERAL)
 
     @classmethod
     def checked(cls, options: dict) -> "StructuredOptions":
         """Return the options of a dictionary."""
-        several = [name for name in ("share", "budget", "sizes") if options.get(name) is not None]
+        several = [name for name in ("density", "budget", "sizes") if options.get(name) is not None]
         if len(several) > 1:
             raise ValueError(
-                "Only one of `share`, `budget` and `sizes` may be given. "
+                "Only one of `density`, `budget` and `sizes` may be given. "
                 f"Received: {', '.join(f'{name}={options[name]!r}' for name in several)}"
             )
         result = given_options(cls, options, "structured")
@@ -79,7 +79,7 @@ class StructuredOptions:
         if result.searches:
             result.check_mixture()
             return result
-        base.StructuredOptions(result.family, result.share, result.sizes, result.learning_rates)
+        base.StructuredOptions(result.family, result.density, result.sizes, result.learning_rates)
         if result.budget is not None:
             validation.positive_integer(result.budget, "budget")
         if result.calibration_data is not None and result.family not in families.WITH_INPUTS:
@@ -95,9 +95,9 @@ class StructuredOptions:
         wrong = {name: value for name, value in given.items() if value is not None}
         if wrong:
             raise ValueError(
-                "Several families or shares are a search: `complexity_target` of "
-                "`SearchModel.compile` is its budget, and the shares are its sizes. "
-                f"Received: family={self.family!r}, share={self.share!r}, {wrong}"
+                "Several families or densities are a search: `complexity_target` of "
+                "`SearchModel.compile` is its budget, and the densities are its sizes. "
+                f"Received: family={self.family!r}, density={self.density!r}, {wrong}"
             )
         mixture.MixtureOptions(**self.chosen([]))
 
@@ -106,12 +106,12 @@ class StructuredOptions:
         rates = {"learning_rates": self.learning_rates}
         if self.searches:
             families = self.family if isinstance(self.family, _SEVERAL) else [self.family]
-            shares = self.share if isinstance(self.share, _SEVERAL) else [self.share]
-            return {"families": families, "shares": shares, **rates}
+            densities = self.density if isinstance(self.density, _SEVERAL) else [self.density]
+            return {"families": families, "densities": densities, **rates}
         if self.budget is None:
-            return {"family": self.family, "share": self.share, "sizes": self.sizes, **rates}
-        share = min(1.0, self.budget / sum(map(math.prod, kernels)))
-        return {"family": self.family, "share": share, **rates}
+            return {"family": self.family, "density": self.density, "sizes": self.sizes, **rates}
+        density = min(1.0, self.budget / sum(map(math.prod, kernels)))
+        return {"family": self.family, "density": density, **rates}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,8 +28,8 @@ def decide_by_perturbation(
     """Let the relaxed cells of a trained search decide by what removing an operation costs.
 
     Shares say how fast an operation trained more than how much the network needs it. So every
-    operation is removed by itself, from one edge of all cells of a kind, its share given to the
-    edge's others in proportion, and the network evaluated: with the metric `m`
+    operation is removed by itself, from one edge of all cells of a kind, its probability given to
+    the edge's others in proportion, and the network evaluated: with the metric `m`
 
         importance(edge, operation) = ± ( m(without it) - m(with all) )
 

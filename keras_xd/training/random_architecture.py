@@ -51,7 +51,7 @@ def randomize_architecture(
       that outputs have the variance of a convolution's; `b = 0` and `C = 1`. This is where a
       search from scratch begins, and the "random K-operations" of the
       reference. `XDCausalConv1D`: its `"random_triangular"`.
-    - Mixtures of operations: shares drawn evenly from all possible ones.
+    - Mixtures of operations: probabilities drawn evenly from all possible ones.
     - Other searchable layers: their `random_architecture`; by default normal entries of the scale
       that the variables begin with (see `SearchableLayer.random_architecture`).
 

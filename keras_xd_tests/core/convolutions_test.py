@@ -49,7 +49,7 @@ def test_layers_compute_every_output(kind, rng):
     layer = {
         "masked": lambda: layers.MaskedConv2D(3, **options),
         "discrete": lambda: layers.DiscreteOperation(2, 3, "convolution", **options),
-        "mixture": lambda: layers.MixedOperation2D(3, perturb=0.0, **options),
+        "mixture": lambda: layers.MixedOperation2D(3, other_weight=0.0, **options),
     }[kind]()
     x = rng.standard_normal((2, 6, 4, 1)).astype("float32")
     outputs = np.asarray(layer(x))

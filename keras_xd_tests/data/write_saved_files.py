@@ -95,7 +95,7 @@ def mixture():
         [keras.Input((8, 2)), keras.layers.Conv1D(2, 3, padding="same", name="conv")],
         name="mixture",
     )
-    return keras_xd.rewrite(model, to="darts", perturb=0.3)
+    return keras_xd.rewrite(model, to="darts", other_weight=0.3)
 
 
 def ccnn():
@@ -237,20 +237,20 @@ def k_images():
 def structured():
     """Structured layers of all kinds and families."""
     inputs = keras.Input((4,), dtype="int32")
-    x = layers.StructuredEmbedding(8, 4, share=1.0, name="embedding")(inputs)
-    x = layers.StructuredLSTM(4, share=1.0, return_sequences=True, name="lstm")(x)
+    x = layers.StructuredEmbedding(8, 4, density=1.0, name="embedding")(inputs)
+    x = layers.StructuredLSTM(4, density=1.0, return_sequences=True, name="lstm")(x)
     for cell in (StructuredLSTMCell, StructuredGRUCell):
-        x = keras.layers.RNN(cell(4, share=1.0), return_sequences=True, name=cell.__name__)(x)
-    x = layers.StructuredGRU(4, "low_rank", share=1.0, return_sequences=True, name="gru")(x)
-    x = layers.StructuredEinsumDense("abc,cd->abd", (None, 4), share=1.0, name="einsum")(x)
+        x = keras.layers.RNN(cell(4, density=1.0), return_sequences=True, name=cell.__name__)(x)
+    x = layers.StructuredGRU(4, "low_rank", density=1.0, return_sequences=True, name="gru")(x)
+    x = layers.StructuredEinsumDense("abc,cd->abd", (None, 4), density=1.0, name="einsum")(x)
     for family in ("block_tensor_train", "monarch", "blast", "low_rank", "kaleidoscope"):
-        x = layers.StructuredDense(8, family, share=1.0, name=family)(x)
+        x = layers.StructuredDense(8, family, density=1.0, name=family)(x)
     return keras.Model(inputs, x, name="structured")
 
 
 def mixed_structured():
     """Mixtures of structured families."""
-    options = {"families": ("low_rank", "monarch"), "shares": (1.0, 0.5)}
+    options = {"families": ("low_rank", "monarch"), "densities": (1.0, 0.5)}
     inputs = keras.Input((4,), dtype="int32")
     x = layers.MixedEmbedding(8, 4, **options, name="embedding")(inputs)
     x = layers.MixedLSTM(4, **options, return_sequences=True, name="lstm")(x)
@@ -298,7 +298,7 @@ def masks():
     depth = layers.RelativeMask(temperature=8.0, name="depth")
     blocks = layers.DepthMask(2, initial_size=1.5, name="blocks")
     x = inputs = keras.Input((8, 2))
-    x = layers.DifferentiableMask(axis=1, shape="gaussian", name="gaussian")(x)
+    x = layers.DifferentiableMask(axis=1, profile="gaussian", name="gaussian")(x)
     x = layers.DifferentiableMask(initial_size=1.5, name="sigmoid")(x)
     x = layers.RelativeMask(axis=1, name="relative")(x)
     for block in range(2):

@@ -22,10 +22,10 @@ class Bench:
     def build(self):
         return keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
 
-    def fit(self, model, share, rate, decay=0.0):
-        self.calls.append((share, rate, decay))
+    def fit(self, model, fraction, rate, decay=0.0):
+        self.calls.append((fraction, rate, decay))
         self.first.append(model.layers[0].kernel.numpy().sum())
-        model.layers[0].bias.assign([rate * share - decay])
+        model.layers[0].bias.assign([rate * fraction - decay])
 
     def evaluate(self, model):
         return model.layers[0].bias[0]
@@ -41,7 +41,7 @@ def chosen(bench, settings, **options):
 
 
 def test_every_combination_is_tried_and_the_lowest_value_wins(bench):
-    choice = chosen(bench, {"rate": (4, 2.0), "decay": [1.0, 0.0]}, share=0.5)
+    choice = chosen(bench, {"rate": (4, 2.0), "decay": [1.0, 0.0]}, fraction=0.5)
     assert bench.calls == [(0.5, 4, 1.0), (0.5, 4, 0.0), (0.5, 2.0, 1.0), (0.5, 2.0, 0.0)]
     assert choice.setting == {"rate": 2.0, "decay": 1.0}
     assert [trial.value for trial in choice.trials] == [1.0, 2.0, 0.0, 1.0]
@@ -60,13 +60,13 @@ def test_trials_begin_with_the_same_weights(bench):
 def test_trials_that_fail_or_diverge_lose(bench):
     fit = bench.fit
 
-    def failing(model, share, rate):
-        fit(model, share, {1: math.nan, 2: 7.0, 3: -math.inf, 4: 0.0}[rate])
+    def failing(model, fraction, rate):
+        fit(model, fraction, {1: math.nan, 2: 7.0, 3: -math.inf, 4: 0.0}[rate])
         if rate == 4:
             raise ArithmeticError("too\nhigh")
 
     bench.fit = failing
-    choice = chosen(bench, {"rate": (1, 2, 3, 4)}, share=1)
+    choice = chosen(bench, {"rate": (1, 2, 3, 4)}, fraction=1)
     assert choice.setting == {"rate": 2}
     assert choice.trials[3].error == "ArithmeticError: too\nhigh"
     assert math.isnan(choice.trials[3].value)
@@ -93,8 +93,8 @@ def test_other_values_are_refused(bench, value):
         ([{"rate": 1}, {"decay": 1}], {}, "the same names"),
         ({"rate": "12"}, {}, "`rate` must be a list or tuple"),
         ([1], {}, "`settings` must be"),
-        ({"rate": (1,)}, {"share": 0.0}, "`share` must be above 0"),
-        ({"rate": (1,)}, {"share": 1.5}, "at most 1. Received: share=1.5"),
+        ({"rate": (1,)}, {"fraction": 0.0}, "`fraction` must be above 0"),
+        ({"rate": (1,)}, {"fraction": 1.5}, "at most 1. Received: fraction=1.5"),
         ({"rate": (1,)}, {"seed": -1}, "`seed` must be an integer"),
         ({"rate": (1,)}, {"verbose": 3}, "`verbose`"),
         ({"rate": (1,)}, {"maximize": "max"}, "`maximize`"),
@@ -108,7 +108,7 @@ def test_bad_arguments(bench, settings, options, message):
 
 def test_retraining_is_the_whole_training_of_the_best_setting(bench):
     grid = {"rate": (4.0, 2.0)}
-    model, choice = retrain(bench.build, bench.fit, bench.evaluate, grid, share=0.25, seed=1)
+    model, choice = retrain(bench.build, bench.fit, bench.evaluate, grid, fraction=0.25, seed=1)
     assert bench.calls == [(0.25, 4.0, 0.0), (0.25, 2.0, 0.0), (1.0, 2.0, 0.0)]
     assert float(model.layers[0].bias[0]) == 2.0 and choice.setting == {"rate": 2.0}
     assert len(set(bench.first)) == 1
@@ -120,14 +120,14 @@ def test_a_search_in_fit_returns_the_model_to_evaluate(rng):
     def build():
         return keras.Sequential([keras.Input((6, 1)), keras.layers.Conv1D(2, 3, padding="same")])
 
-    def fit(model, share, rate):
+    def fit(model, fraction, rate):
         search = keras_xd.SearchModel(keras_xd.rewrite(model, to="dash", dilations=(1,)))
         search.compile(keras.optimizers.SGD(rate), "adam", "mse", run_eagerly=True)
-        search.fit(x, y, epochs=round(4 * share), verbose=0)
+        search.fit(x, y, epochs=round(4 * fraction), verbose=0)
         return keras_xd.finalize(search)
 
     model, choice = retrain(
-        build, fit, lambda model: np.mean((model(x) - y) ** 2), {"rate": (0.0, 0.05)}, share=0.5
+        build, fit, lambda model: np.mean((model(x) - y) ** 2), {"rate": (0.0, 0.05)}, fraction=0.5
     )
     assert choice.setting == {"rate": 0.05}
     assert type(model.layers[-1]) is keras.layers.Conv1D

@@ -209,7 +209,7 @@ def test_networks_of_such_layers_are_rewritten_and_saved(tmp_path, rng):
     x = rng.normal(size=(2, 5, 12)).astype("float32")
     exact = keras_xd.rewrite(model, to="structured", family="dense")
     assert_close(np.array(exact(x)), np.array(model(x)))
-    small = keras_xd.rewrite(model, to="structured", family="low_rank", share=0.5, skip="head")
+    small = keras_xd.rewrite(model, to="structured", family="low_rank", density=0.5, skip="head")
     assert len(small.report.rows) == 4 and small.count_params() < model.count_params()
     small.save(tmp_path / "small.keras")
     restored = keras.models.load_model(tmp_path / "small.keras")

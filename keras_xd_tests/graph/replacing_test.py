@@ -313,7 +313,7 @@ def test_a_wrapper_without_reference_places_build_time_sublayers_at_its_first_ca
     inputs = keras.Input((5, 4))
     x = layers.MultiHeadAttention(1, 4, name="attention")(inputs, inputs)
     model = sample_models.randomize(keras.Model(inputs, x), rng)
-    space = rewrite(model, to="structured", family="low_rank", share=0.9)
+    space = rewrite(model, to="structured", family="low_rank", density=0.9)
     x = rng.normal(size=(2, 5, 4)).astype("float32")
     space.save(tmp_path / "space.keras")
     loaded = keras.models.load_model(tmp_path / "space.keras")

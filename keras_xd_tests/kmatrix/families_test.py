@@ -72,12 +72,12 @@ BAD = [
         (lambda case=case: kmatrix.project_to(np.ones(case[0]), *case[1:3]), case[3])
         for case in [
             ((6, 9), "dense", 0.5, "family"),
-            ((6, 9), "monarch", 0.0, "share=0.0"),
-            ((6, 9), "monarch", 1.5, "share=1.5"),
+            ((6, 9), "monarch", 0.0, "density=0.0"),
+            ((6, 9), "monarch", 1.5, "density=1.5"),
             ((5, 9), "monarch", 0.9, r"common divisor above 1. Received: matrix of .* \(5, 9\)"),
             ((5, 9), "blast", 0.9, "common divisor"),
             ((5, 7), "block_tensor_train", 0.9, r"must factor. Received: .* shape \(5, 7\)"),
-            ((6, 9), "low_rank", 0.1, "has 15 numbers, 0.28 of the matrix's. Received: a share"),
+            ((6, 9), "low_rank", 0.1, "has 15 numbers, a density of 0.28. Received: a density for 5"),
             ((6, 9), "monarch", 0.3, "has 45 numbers"),
             ((6, 9), "blast", 0.3, "has 24 numbers"),
             ((6, 8), "block_tensor_train", 0.1, "smallest block_tensor_train matrix"),

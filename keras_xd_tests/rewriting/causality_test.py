@@ -45,10 +45,10 @@ def movement(model, rng):
 OPTIONS = {
     "xd": {"kernel_size": 4, "depth": 2, "padding": "circular"},
     "k_operation": {"padding": "circular"},
-    "darts": {"perturb": None},
-    "dash": {"perturb": None, "kernel_sizes": (3, 5), "dilations": (1, 2)},
+    "darts": {"other_weight": None},
+    "dash": {"other_weight": None, "kernel_sizes": (3, 5), "dilations": (1, 2)},
     "masked": {},
-    "structured": {"family": ("dense", "low_rank"), "share": 0.8, "only": ["dense|outputs"]},
+    "structured": {"family": ("dense", "low_rank"), "density": 0.8, "only": ["dense|outputs"]},
     "registered": {},
 }
 
@@ -76,7 +76,7 @@ def test_a_causal_model_stays_causal_in_every_space(space, make, rng):
     model = make()
     rewritten = keras_xd.rewrite(model, to=space, **OPTIONS[space])
     x = rng.standard_normal((2, STEPS, 4)).astype("float32")
-    if "perturb" not in OPTIONS[space] and space != "structured":
+    if "other_weight" not in OPTIONS[space] and space != "structured":
         np.testing.assert_allclose(rewritten(x), model(x), atol=1e-5)
     for variable in keras_xd.architecture_variables(rewritten):
         variable.assign_add(rng.standard_normal(variable.shape))

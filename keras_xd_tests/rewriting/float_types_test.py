@@ -16,10 +16,10 @@ TOLERANCES = {
 OPTIONS = {
     "xd": {},
     "k_operation": {},
-    "darts": {"perturb": 0},
-    "dash": {"perturb": 0, "kernel_sizes": (3, 5), "dilations": (1,)},
+    "darts": {"other_weight": 0},
+    "dash": {"other_weight": 0, "kernel_sizes": (3, 5), "dilations": (1,)},
     "masked": {},
-    "structured": {"family": ("dense", "low_rank"), "share": 0.8},
+    "structured": {"family": ("dense", "low_rank"), "density": 0.8},
 }
 
 

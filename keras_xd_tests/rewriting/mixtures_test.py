@@ -37,7 +37,7 @@ CONVOLUTIONS = ("first", "strided", "shortcut", "odd")
 
 def test_without_perturbation_it_is_the_same_function(rng):
     model = backbone(rng)
-    space = keras_xd.rewrite(model, to="darts", perturb=0)
+    space = keras_xd.rewrite(model, to="darts", other_weight=0)
     x = rng.standard_normal((3, 9, 8, 2)).astype("float32")
     assert_close(keras.ops.convert_to_numpy(space(x)), keras.ops.convert_to_numpy(model(x)), 1e-6)
     assert_close(
@@ -76,10 +76,10 @@ def test_weights_flags_and_shared_layers_are_carried_over(rng):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"depth": 3}, r"takes the options \['candidates', 'perturb', 'update'\].*'depth': 3"),
+        ({"depth": 3}, r"takes the options \['candidates', 'other_weight', 'update'\].*'depth': 3"),
         ({"partial_channels": 4}, "takes the options.*'partial_channels': 4"),
         ({"kernel_size": 5}, "takes the options.*'kernel_size': 5"),
-        ({"perturb": 2}, "do not fit the layer 'first': `perturb` must be a number"),
+        ({"other_weight": 2}, "do not fit the layer 'first': `other_weight` must be a number"),
         ({"candidates": ("conv",)}, "do not fit the layer 'first': `candidates` must be"),
         ({"padding": "circular"}, "do not fit the layer 'first': `padding` must be"),
         ({"operations": "pooling"}, r"must be one or several of \('convolution',\)"),
@@ -105,7 +105,7 @@ def test_dash_begins_as_the_model_and_its_result_goes_on_as_xd(rank, rng):
     x = rng.standard_normal((2, *shape, 2)).astype("float32")
     expected = keras.ops.convert_to_numpy(model(x))
     options = {"kernel_sizes": (3, 5), "dilations": (1, 2)}
-    same = keras_xd.rewrite(model, to="dash", perturb=0, **options)
+    same = keras_xd.rewrite(model, to="dash", other_weight=0, **options)
     assert_close(keras.ops.convert_to_numpy(same(x)), expected, 1e-5)
 
     space = keras_xd.rewrite(model, to="dash", **options)

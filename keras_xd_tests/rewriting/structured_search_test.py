@@ -13,7 +13,7 @@ from keras_xd.layers import MixedDense, MixedEinsumDense, MixedLSTM
 from keras_xd.testing import assert_close
 from keras_xd_tests.rewriting.structured_test import assert_same_after_saving, bert, outputs, vit
 
-SEVERAL = {"family": ("low_rank", "block_tensor_train", "dense"), "share": (0.75, 0.5)}
+SEVERAL = {"family": ("low_rank", "block_tensor_train", "dense"), "density": (0.75, 0.5)}
 
 
 def kinds_of(model):
@@ -28,7 +28,7 @@ def decide(space, name, weight=200.0):
 
 
 OPTIONS = {
-    layers.MultiHeadAttention: {**SEVERAL, "share": 0.5},
+    layers.MultiHeadAttention: {**SEVERAL, "density": 0.5},
     layers.GroupQueryAttention: {**SEVERAL, "family": ("block_tensor_train", "dense")},
 }
 
@@ -110,12 +110,12 @@ def test_layers_made_in_build_and_recurrent_ones(rng):
 def test_reports_have_every_candidate(rng):
     inputs = keras.Input((12,))
     model = keras.Model(inputs, layers.Dense(24, name="dense")(inputs))
-    options = {"family": ["monarch", "blast"], "share": 0.5}
+    options = {"family": ["monarch", "blast"], "density": 0.5}
     space = keras_xd.rewrite(model, to="structured", **options)
     rows = space.report.rows
     assert [row.candidate for row in rows] == ["monarch_0.5", "blast_0.5"]
     for row in rows:
-        alone = keras_xd.rewrite(model, to="structured", family=row.family, share=0.5).report
+        alone = keras_xd.rewrite(model, to="structured", family=row.family, density=0.5).report
         assert row.error == pytest.approx(alone.rows[0].error)
         assert row.sizes == alone.rows[0].sizes
     nearest = min(rows, key=lambda row: row.error).candidate
@@ -133,9 +133,9 @@ def test_reports_have_every_candidate(rng):
         ({"family": ("low_rank", "sparse")}, "'sparse'"),
         ({"family": ("low_rank",), "budget": 100}, "`complexity_target` .*'budget': 100"),
         ({"family": ["monarch"], "sizes": {"blocks": 2}}, "are a search.*'sizes'"),
-        ({"share": (0.5, 1.5)}, "share=1.5"),
-        ({"share": (0.5, 0.5)}, "`shares` must be different"),
-        ({"family": ("low_rank",), "share": (0.01, 0.02)}, "no layer has one.*two candidates"),
+        ({"density": (0.5, 1.5)}, "density=1.5"),
+        ({"density": (0.5, 0.5)}, "`densities` must be different"),
+        ({"family": ("low_rank",), "density": (0.01, 0.02)}, "no layer has one.*two candidates"),
         ({"learning_rates": "fast"}, "`learning_rates` must be one of"),
     ],
 )

@@ -82,7 +82,7 @@ def test_exact_where_the_budget_allows(tmp_path, rng):
             layer.kernel.assign(0.1 * left @ (right * rng.normal(size=(3, layer.units))))
             layer.bias.assign(rng.normal(size=layer.units))
     only = ["block_mlp.*"]
-    space = keras_xd.rewrite(model, to="structured", family="low_rank", share=0.25, only=only)
+    space = keras_xd.rewrite(model, to="structured", family="low_rank", density=0.25, only=only)
     assert [row.error for row in space.report.rows] == [pytest.approx(0, abs=1e-6)] * 2
     assert_close(outputs(space, x), outputs(model, x), 2e-5)
     assert space.count_params() < model.count_params()
@@ -98,7 +98,7 @@ def test_projections_of_attention(attention, tmp_path, rng):
     exact = keras_xd.rewrite(model, to="structured", family="dense")
     assert_close(outputs(exact, x), outputs(model, x))
     assert keras_xd.complexity(exact) == keras_xd.complexity(model)
-    space = keras_xd.rewrite(model, to="structured", family="low_rank", share=0.5)
+    space = keras_xd.rewrite(model, to="structured", family="low_rank", density=0.5)
     names = {row.name for row in space.report.rows}
     parts = {"query", "key", "value"} | {
         layer.name
@@ -135,7 +135,7 @@ def test_errors_of_outputs_are_lowered_by_data(rng):
     x = layers.Dense(36, name="first")(inputs)
     model = keras.Model(inputs, layers.EinsumDense("ab,cb->ac", 24, name="second")(x))
     data = (rng.normal(size=(300, 24)) * np.geomspace(1, 0.01, 24)).astype("float32")
-    options = {"to": "structured", "family": "low_rank", "share": 0.3}
+    options = {"to": "structured", "family": "low_rank", "density": 0.3}
     plain = keras_xd.rewrite(model, **options)
     space = keras_xd.rewrite(model, calibration_data=data, **options)
     losses = [np.linalg.norm(outputs(m, data) - outputs(model, data)) for m in (plain, space)]
@@ -194,13 +194,13 @@ def test_what_cannot_become_structured_is_refused_by_name():
     [
         ({"family": "sparse"}, "family='sparse'"),
         ({"family": "monarch", "sizes": {"rank": 2}}, "of the family 'monarch' must be"),
-        ({"share": 0.5, "budget": 100}, "Only one of .* Received: share=0.5, budget=100"),
-        ({"share": 1.5}, "share=1.5"),
+        ({"density": 0.5, "budget": 100}, "Only one of .* Received: density=0.5, budget=100"),
+        ({"density": 1.5}, "density=1.5"),
         ({"budget": -1}, "budget=-1"),
         ({"radix": 2}, "takes the options"),
         ({"family": "blast", "calibration_data": np.ones((2, 12))}, "is for the families"),
         (
-            {"family": "monarch", "share": 0.1},
+            {"family": "monarch", "density": 0.1},
             "no layer has one.*'dense': The smallest monarch matrix .* has 64 numbers",
         ),
         ({"family": "low_rank", "budget": 20}, "'dense': The smallest low_rank matrix"),
@@ -231,12 +231,12 @@ def reader(rng, **options):
 def test_tables_of_embeddings_are_replaced_when_asked_for(tmp_path, rng):
     model = reader(rng)
     x = rng.integers(90, size=(4, 7)).astype("int32")
-    space = keras_xd.rewrite(model, to="structured", share=0.5)
+    space = keras_xd.rewrite(model, to="structured", density=0.5)
     assert type(space.get_layer("words")) is layers.Embedding
     assert [row.name for row in space.report.rows] == ["dense"] and not space.report.left
     low = rng.normal(size=(90, 4)) @ rng.normal(size=(4, 24))
     model.get_layer("words").set_weights([low])
-    options = {"family": "low_rank", "share": 0.5, "embeddings": True}
+    options = {"family": "low_rank", "density": 0.5, "embeddings": True}
     space = keras_xd.rewrite(model, to="structured", skip="dense", **options)
     assert_close(outputs(space, x), outputs(model, x), 1e-5)
     (row,) = space.report.rows
@@ -247,7 +247,7 @@ def test_tables_of_embeddings_are_replaced_when_asked_for(tmp_path, rng):
     again = keras.models.load_model(tmp_path / "space.keras")
     assert_close(outputs(again, x), outputs(space, x))
     mixed = keras_xd.rewrite(
-        model, to="structured", family=("low_rank", "monarch"), share=(0.5, 0.3), embeddings=True
+        model, to="structured", family=("low_rank", "monarch"), density=(0.5, 0.3), embeddings=True
     )
     small = keras_xd.finalize(mixed, complexity_target=1500, complexity_measure="parameters")
     assert small.count_params() <= 1500 and small.report.rows[0].kind_before == "MixedEmbedding"
@@ -257,12 +257,12 @@ def test_tables_of_embeddings_are_replaced_when_asked_for(tmp_path, rng):
 
 def test_tables_that_cannot_become_structured(rng):
     constrained = reader(rng, embeddings_constraint="non_neg")
-    space = keras_xd.rewrite(constrained, to="structured", share=0.5, embeddings=True)
+    space = keras_xd.rewrite(constrained, to="structured", density=0.5, embeddings=True)
     assert space.report.left == {"words": "its table has a constraint"}
     lora = reader(rng)
     lora.get_layer("words").enable_lora(2)
     with pytest.raises(ValueError, match="'words': LoRA is enabled"):
-        keras_xd.rewrite(lora, to="structured", share=0.5, embeddings=True)
+        keras_xd.rewrite(lora, to="structured", density=0.5, embeddings=True)
     with pytest.raises(ValueError, match="embeddings.*'yes'"):
         keras_xd.rewrite(lora, to="structured", embeddings="yes")
     words = keras.Sequential([keras.Input((7,), dtype="int32"), layers.Embedding(90, 24)])
@@ -271,7 +271,7 @@ def test_tables_that_cannot_become_structured(rng):
 
 
 def test_projections_of_attention_get_fresh_weights(rng):
-    space = keras_xd.rewrite(vit(), to="structured", family="low_rank", share=0.5)
+    space = keras_xd.rewrite(vit(), to="structured", family="low_rank", density=0.5)
     before = {
         variable.path: keras.ops.convert_to_numpy(variable).copy()
         for variable in space.trainable_variables
@@ -297,7 +297,7 @@ def test_layers_without_such_a_matrix_are_left(rng, caplog):
     inputs = keras.Input((6, 32))
     x = keras.layers.LSTM(4, name="small")(keras.layers.Dense(32, name="large")(inputs))
     model = keras.Model(inputs, keras.layers.Dense(1, name="head")(x))
-    space = keras_xd.rewrite(model, to="structured", share=0.25)
+    space = keras_xd.rewrite(model, to="structured", density=0.25)
     assert {row.name for row in space.report.rows} == {"large"}
     assert "The smallest" in space.report.left["head"] and "small" in space.report.left
     assert "head (" in caplog.text
@@ -305,5 +305,5 @@ def test_layers_without_such_a_matrix_are_left(rng, caplog):
         [keras.Input((16, 16, 4)), keras.layers.Conv2D(64, 3), keras.layers.GlobalMaxPooling2D()]
         + [keras.layers.Dense(16, name="classes")]
     )
-    keras_xd.rewrite(wide, to="structured", share=0.5)
+    keras_xd.rewrite(wide, to="structured", density=0.5)
     assert "took the place of 30.0 % of the parameters" in caplog.text

@@ -70,7 +70,7 @@ def _draw_structured(rng):
             **subjects.finishing(rng),
             "units": units,
             "family": family,
-            "share": share,
+            "density": share,
             "seed": integer(rng, 0, 99),
         },
     }

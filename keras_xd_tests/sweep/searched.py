@@ -182,7 +182,7 @@ def _draw_mixture(rank):
                 "padding": choice(rng, ("same", "valid")),
                 "strides": integer(rng, 1, 2),
                 "candidates": names,
-                "perturb": choice(rng, (None, 0.1, 0.5)),
+                "other_weight": choice(rng, (None, 0.1, 0.5)),
             },
         }
         # The layer's own convolution alone is no mixture.

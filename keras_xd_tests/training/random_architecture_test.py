@@ -130,7 +130,9 @@ def test_a_shared_operation_is_drawn_once_and_stays_shared():
 
 
 def test_shares_are_drawn_evenly(rng):
-    layer = layers.MixedOperation1D(2, 3, candidates=("skip", "zero"), padding="same", perturb=0)
+    layer = layers.MixedOperation1D(
+        2, 3, candidates=("skip", "zero"), padding="same", other_weight=0
+    )
     layer.build((None, 6, 2))
     logits = np.stack([layer.random_architecture(rng)[0] for _ in range(4000)])
     shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)

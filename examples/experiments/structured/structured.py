@@ -252,7 +252,9 @@ def search_epochs(data):
 def search(model, data, total, share, seed):
     """Return the network that a search leaves, with its choices, and the CPU seconds."""
     candidates = [factor * share for factor in FACTORS]
-    space = keras_xd.rewrite(model, to="structured", family=FAMILIES, share=candidates, skip="head")
+    space = keras_xd.rewrite(
+        model, to="structured", family=FAMILIES, density=candidates, skip="head"
+    )
     keras_xd.reset_weights(space, seed)
     others = model.count_params() - total
     target = others + share * total
@@ -288,7 +290,7 @@ def run(task, method, share, seed, data):
         if model is None:
             model = network
             if method != "dense":
-                options = {"family": method, "share": float(share)}
+                options = {"family": method, "density": float(share)}
                 model = keras_xd.rewrite(model, to="structured", skip="head", **options)
             model = data.ready[method, share] = compiled(model, data, epochs)
         begin(model, seed)

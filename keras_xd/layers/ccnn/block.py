@@ -235,9 +235,9 @@ class CCNNBlock(ConfiguredLayer, SearchableLayer):
         return [mask.values[0] for mask in self.width_masks]
 
     @property
-    def share(self) -> float | Tensor:
-        """See `DepthMask.share`."""
-        return 1.0 if self.depth is None else self.depth.share(self.index)
+    def gate(self) -> float | Tensor:
+        """See `DepthMask.gate`."""
+        return 1.0 if self.depth is None else self.depth.gate(self.index)
 
     @property
     def largest_size(self) -> tuple[int, ...]:

@@ -170,7 +170,7 @@ class CKConv(ConfiguredLayer, ContinuousKernel, LongConvolution, SearchableLayer
         self.kernel_mask = self.resolution_mask = None
         if learn_kernel_size:
             self.kernel_mask = DifferentiableMask(
-                shape="gaussian",
+                profile="gaussian",
                 centre=1.0 if padding == "causal" else 0.0,
                 initial_size=initial_kernel_size,
                 name="kernel_mask",

@@ -277,17 +277,20 @@ class ArchitectureLogits(ConfiguredLayer):
     def describe(self) -> Description:
         """Return the `probabilities`, an array, and how undecided they are.
 
-        `share/<operation>` is the mean probability of an operation over the edges. `entropy` is the
-        mean over the edges of the entropies of their probabilities, in nats, and `entropy/relative`
-        is that divided by the entropy of equal ones. With `edge_logits` there are the
-        `edge_probabilities` too.
+        `probability/<operation>` is the mean probability of an operation over the edges. `entropy`
+        is the mean over the edges of the entropies of their probabilities, in nats, and
+        `entropy/relative` is that divided by the entropy of equal ones. With `edge_logits` there
+        are the `edge_probabilities` too.
         """
         values = np.asarray(ops.convert_to_numpy(self.operation_probabilities), "float64")
         logarithms = np.log(np.where(values > 0, values, 1.0))
         entropy = abs(float(-np.sum(values * logarithms) / EDGES))
         relative = entropy / math.log(len(self.operations))
         means = zip(self.operations, values.mean(axis=0), strict=True)
-        found = {"probabilities": values, **{f"share/{name}": float(mean) for name, mean in means}}
+        found = {
+            "probabilities": values,
+            **{f"probability/{name}": float(mean) for name, mean in means},
+        }
         found |= {"entropy": entropy, "entropy/relative": relative}
         if self.edge_logits is not None:
             found["edge_probabilities"] = ops.convert_to_numpy(self.edge_probabilities)

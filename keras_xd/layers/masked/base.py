@@ -152,9 +152,9 @@ class MaskedLayer(ConfiguredLayer, SearchableLayer):
         return (channels if groups == 1 else channels // groups) * filters
 
     @property
-    def share(self) -> float | Tensor:
+    def gate(self) -> float | Tensor:
         """How much of the block that the layer is in lies under the mask of the depth."""
-        return 1 if self.depth_mask is None else self.depth_mask.shares[self.block[0]]
+        return 1 if self.depth_mask is None else self.depth_mask.gates[self.block[0]]
 
     def finalize(self) -> keras.layers.Layer:
         """Return a built layer of Keras of the same shapes, with the masks in its kernel."""
@@ -238,7 +238,7 @@ class MaskedLayer(ConfiguredLayer, SearchableLayer):
             if mask is not None:
                 result[name] = float(mask.sizes[0])
         if self.depth_mask is not None:
-            result["share"] = float(self.share)
+            result["gate"] = float(self.gate)
         return result
 
     def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:

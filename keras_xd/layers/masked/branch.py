@@ -45,7 +45,7 @@ class MaskedBranch(ConfiguredLayer, SearchableLayer):
     >>> [float(branch(np.ones((1, 1)))[0, 0]) for branch in branches]
     [1.0, 1.0, 1.0]
     >>> _ = mask.length.assign([0.0])
-    >>> [branch.describe()["share"] for branch in branches][2]
+    >>> [branch.describe()["gate"] for branch in branches][2]
     0.0
     """
 
@@ -97,10 +97,10 @@ class MaskedBranch(ConfiguredLayer, SearchableLayer):
         return plain
 
     def describe(self) -> Description:
-        """Return the `value` of the factor, and the `share` of the block under the mask."""
+        """Return the `value` of the factor, and the `gate` of the block under the mask."""
         return {
             "value": float(self.value),
-            "share": float(self.depth_mask.shares[self.block[0]]),
+            "gate": float(self.depth_mask.gates[self.block[0]]),
         }
 
     def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:

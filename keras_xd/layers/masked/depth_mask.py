@@ -89,7 +89,7 @@ class DepthMask(DifferentiableMask):
         """Return the mask's value for the block `index`, a scalar float tensor."""
         return self.values[0][self.checked_index(index)]
 
-    def share(self, index: int) -> float | Tensor:
+    def gate(self, index: int) -> float | Tensor:
         """Return how much of the block `index` counts, a differentiable scalar.
 
         With the size `s` of the mask it is `clip(s - index, 0, 1)`: the sum over all blocks is `s`.

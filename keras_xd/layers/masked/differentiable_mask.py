@@ -23,7 +23,7 @@ from keras_xd.core.type_aliases import (
 from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.finalized_mask import StaticMask, inner_axes, multiply_along
 
-SHAPES = ("sigmoid", "gaussian")
+PROFILES = ("sigmoid", "gaussian")
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -47,7 +47,7 @@ class DifferentiableMask(ConfiguredLayer, SearchableLayer):
 
     Args:
         axis: integer or tuple of integers, not the batch's axis. Negative ones count from the end.
-        shape: `"sigmoid"` or `"gaussian"`.
+        profile: `"sigmoid"` or `"gaussian"`.
         temperature: steepness of the sigmoid, which is not learned. A sigmoid mask takes at least
             2.57 / temperature of its axis.
         centre: coordinate of the Gaussian's largest value, which is not learned.
@@ -81,10 +81,12 @@ class DifferentiableMask(ConfiguredLayer, SearchableLayer):
         Romero and Zeghidour, "DNArch", 2023, sections 2.1 and 2.5.
     """
 
+    earlier_names = {"shape": "profile"}
+
     def __init__(
         self,
         axis: Sizes = -1,
-        shape: str = "sigmoid",
+        profile: str = "sigmoid",
         temperature: float = 25.0,
         centre: float = 0.0,
         initial_size: InitialSize = None,
@@ -101,7 +103,7 @@ class DifferentiableMask(ConfiguredLayer, SearchableLayer):
                 f"Received: axis={axis!r}"
             )
         self.axis = axis if validation.is_integer(axis) else tuple(axis)
-        self.shape = validation.one_of(shape, SHAPES, "shape")
+        self.profile = validation.one_of(profile, PROFILES, "profile")
         validation.real_number(threshold, "threshold")
         if not 0 < threshold < masks.LARGEST_AT_END:
             raise ValueError(
@@ -140,7 +142,7 @@ class DifferentiableMask(ConfiguredLayer, SearchableLayer):
         limits = [self._range(points) for points in self._points]
         start = [self._start(n, limit) for n, limit in zip(self._points, limits, strict=True)]
         self.length = self.add_weight(
-            name="offset" if self.shape == "sigmoid" else "width",
+            name="offset" if self.profile == "sigmoid" else "width",
             shape=(len(start),),
             initializer=lambda shape, dtype=None: ops.convert_to_tensor(start, dtype),
             regularizer=self.architecture_regularizer,
@@ -226,7 +228,7 @@ class DifferentiableMask(ConfiguredLayer, SearchableLayer):
         `edge` is the coordinate of the threshold, for a Gaussian its distance from the centre, and
         `offset` or `width` the variable. Of several axes each name ends with `/` and the axis.
         """
-        name = "offset" if self.shape == "sigmoid" else "width"
+        name = "offset" if self.profile == "sigmoid" else "width"
         variable = [float(value) for value in ops.convert_to_numpy(self.length)]
         result = {}
         axes = zip(self._axes, variable, self.sizes, self.values, strict=True)
@@ -245,8 +247,8 @@ class DifferentiableMask(ConfiguredLayer, SearchableLayer):
 
     def architecture_signature(self) -> Config:
         """Return what tells the meaning of the variable: the kind of the mask."""
-        kind = {"sigmoid": "temperature", "gaussian": "centre"}[self.shape]
-        signature = {"shape": self.shape, kind: getattr(self, kind), "threshold": self.threshold}
+        kind = {"sigmoid": "temperature", "gaussian": "centre"}[self.profile]
+        signature = {"shape": self.profile, kind: getattr(self, kind), "threshold": self.threshold}
         return {**super().architecture_signature(), **signature}
 
     def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
@@ -271,30 +273,30 @@ class DifferentiableMask(ConfiguredLayer, SearchableLayer):
 
     def _mask(self, points, length):
         x = masks.coordinates(points)
-        if self.shape == "sigmoid":
+        if self.profile == "sigmoid":
             return masks.sigmoid(x, length, self.temperature, self.threshold)
         return masks.gaussian(x, length, self.centre, self.threshold)
 
     def _edge(self, length):
-        if self.shape == "sigmoid":
+        if self.profile == "sigmoid":
             return masks.sigmoid_edge(length, self.temperature, self.threshold)
         return masks.gaussian_edge(length, self.threshold)
 
     def _size(self, points, length):
         """Return the size without clipping."""
-        if self.shape == "sigmoid":
+        if self.profile == "sigmoid":
             return masks.sigmoid_size(points, length, self.temperature, self.threshold)
         return masks.gaussian_size(points, length, self.centre, self.threshold)
 
     def _length_of(self, points, size):
         """Return the offset or width of a mask of some size."""
-        if self.shape == "sigmoid":
+        if self.profile == "sigmoid":
             return masks.sigmoid_offset(self.threshold, 2 * size / points - 1, self.temperature)
         return masks.gaussian_width(self.threshold, (1 + abs(self.centre)) * size / points)
 
     def _range(self, points):
         """Return the limits of the variable for an axis."""
-        if self.shape == "sigmoid":
+        if self.profile == "sigmoid":
             low, high = masks.sigmoid_range(self.temperature, self.threshold)
         else:
             low, high = masks.gaussian_range(points, self.centre, self.threshold)
@@ -310,7 +312,7 @@ class DifferentiableMask(ConfiguredLayer, SearchableLayer):
             return self._length_of(points, self.initial_size)
         if self.initial_size == "full":
             return limits[1]
-        if self.initial_size is None and self.shape == "gaussian":
+        if self.initial_size is None and self.profile == "gaussian":
             return max(masks.initial_width(points, self.centre, self.threshold), limits[0])
         return max(self._length_of(points, points / 2), limits[0])
 
@@ -321,7 +323,7 @@ class DifferentiableMask(ConfiguredLayer, SearchableLayer):
             kind = (
                 f"temperature={self.temperature} (the smallest size is 2.57 / temperature of the "
                 "axis, if `minimum_size` is not more)"
-                if self.shape == "sigmoid"
+                if self.profile == "sigmoid"
                 else f"centre={self.centre}"
             )
             raise ValueError(

@@ -34,7 +34,7 @@ class StaticMask(ConfiguredLayer):
 
     >>> import numpy as np
     >>> from keras_xd import layers
-    >>> searched = layers.DifferentiableMask(shape="gaussian")
+    >>> searched = layers.DifferentiableMask(profile="gaussian")
     >>> _ = searched(np.ones((1, 9)))
     >>> np.round(searched.finalize()(np.ones((1, 9)))[0], 1)
     array([0. , 0. , 0. , 0.1, 1. , 0.1, 0. , 0. , 0. ], dtype=float32)

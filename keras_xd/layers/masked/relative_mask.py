@@ -56,7 +56,7 @@ class RelativeMask(DifferentiableMask):
     def __init__(
         self,
         axis: Sizes = -1,
-        shape: str = "sigmoid",
+        profile: str = "sigmoid",
         temperature: float = 25.0,
         centre: float = 0.0,
         initial_value: float = masks.LARGEST_AT_END,
@@ -66,7 +66,7 @@ class RelativeMask(DifferentiableMask):
     ):
         super().__init__(
             axis,
-            shape,
+            profile,
             temperature,
             centre,
             threshold=threshold,
@@ -93,7 +93,7 @@ class RelativeMask(DifferentiableMask):
         return result
 
     @property
-    def shares(self) -> Tensor:
+    def gates(self) -> Tensor:
         """How much of each point lies under the mask, for a mask of one axis: a float tensor.
 
         These are numbers from 0 to 1 whose sum is the size, with the gradient of the size at the
@@ -118,7 +118,7 @@ class RelativeMask(DifferentiableMask):
 
     def _range(self, points):
         low, high = super()._range(points)
-        if self.shape == "gaussian":
+        if self.profile == "gaussian":
             shortest = (1 + abs(self.centre)) / points
             if points % 2 == 0 and self.centre == 0:
                 shortest = 1 / (points - 1)  # the two points about the centre
@@ -126,6 +126,6 @@ class RelativeMask(DifferentiableMask):
         return low, high
 
     def _start(self, points, limits):
-        if self.shape == "sigmoid":
+        if self.profile == "sigmoid":
             return masks.sigmoid_offset(self.initial_value, 1, self.temperature)
         return masks.gaussian_width(self.initial_value, 1 + abs(self.centre))

@@ -36,7 +36,7 @@ class DashOptions(OperationOptions, total=False):
     relaxation: str
     temperature: float
     convolution: str
-    perturb: float | None
+    other_weight: float | None
     update: str
     seed: int | None
 
@@ -92,23 +92,23 @@ class DashConvolution(MixedConvolution):
         self._plan = self._planned(self._operation_shape(input_shape)[1:])
 
     @property
-    def shares(self) -> Tensor:
-        """The share of each candidate without noise, a tensor."""
+    def probabilities(self) -> Tensor:
+        """The probability of each candidate without noise, a tensor."""
         if self.update != "softmax":
-            return super().shares
+            return super().probabilities
         return ops.softmax(ops.convert_to_tensor(self.logits) / self.temperature)
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        shares = self.shares
+        probabilities = self.probabilities
         if training and self.relaxation == "gumbel":
-            noise = gumbel_noise(shares.shape, self.seed_generator)
+            noise = gumbel_noise(probabilities.shape, self.seed_generator)
             logits = ops.convert_to_tensor(self.logits) + ops.cast(noise, self.logits.dtype)
-            shares = ops.softmax(logits / self.temperature)
-        return self.surrounded(inputs, functools.partial(self._mixture, shares))
+            probabilities = ops.softmax(logits / self.temperature)
+        return self.surrounded(inputs, functools.partial(self._mixture, probabilities))
 
     def operate(self, x: Tensor) -> Tensor:
         """Return the mixture of the candidates; inputs and outputs have their channels last."""
-        return self._mixture(self.shares, x)
+        return self._mixture(self.probabilities, x)
 
     def forms(self, input_shape: Shape) -> dict[str, int]:
         """Return the multiply–adds of one sample in the forms `"direct"` and `"fourier"`."""
@@ -149,11 +149,13 @@ class DashConvolution(MixedConvolution):
     def get_config(self) -> Config:
         return {**super().get_config(), "temperature": self.initial_temperature}
 
-    def _mixture(self, shares, x):
+    def _mixture(self, probabilities, x):
         plan = self._plan_of(x.shape[1:])
         weighted = [
-            ops.convert_to_tensor(operation.kernel) * ops.cast(share, operation.kernel.dtype)
-            for operation, share in zip(self.operations, ops.unstack(shares), strict=True)
+            ops.convert_to_tensor(operation.kernel) * ops.cast(probability, operation.kernel.dtype)
+            for operation, probability in zip(
+                self.operations, ops.unstack(probabilities), strict=True
+            )
         ]
         compute = self._direct if plan.form == "direct" else self._fourier
         return compute(x, weighted, plan)
@@ -257,8 +259,8 @@ class DashConv(DashConvolution, ConvolutionOfAnyRank):
     """A convolution of searched kernel size and dilation: all candidates in one convolution.
 
     The candidates are convolutions of all `kernel_sizes` `k` with all `dilations` `d`, each with a
-    kernel `w_kd` of its own, and the convolution of the layer's own arguments. With the shares
-    `p = softmax(logits / temperature)`
+    kernel `w_kd` of its own, and the convolution of the layer's own arguments. With the
+    probabilities `p = softmax(logits / temperature)`
 
         y = activation( ( Σ_kd p_kd · place_d(w_kd) ) ∗ x + bias )
 
@@ -266,8 +268,9 @@ class DashConv(DashConvolution, ConvolutionOfAnyRank):
     their kernels, so this is the mixture `Σ p_kd (w_kd ∗ x)`, at the price of one convolution. Taps
     that lie further off than the input is long are left out.
 
-    `finalize()` keeps the candidate of the largest share, without its share as a factor, as
-    `MixedOperation` does: a Keras convolution where Keras has it, else a `DiscreteOperation`.
+    `finalize()` keeps the candidate of the largest probability, without its probability as a
+    factor, as `MixedOperation` does: a Keras convolution where Keras has it, else a
+    `DiscreteOperation`.
 
     Args:
         rank: number of spatial axes, 1 to 3. `DashConv1D`, `DashConv2D`, `DashConv3D` fix it.
@@ -282,8 +285,8 @@ class DashConv(DashConvolution, ConvolutionOfAnyRank):
             variable `temperature`, which callbacks may assign.
         convolution: `"direct"`: one convolution for each dilation; `"fourier"`: one product of
             spectra; `"auto"`: what is estimated to take less time.
-        perturb: what is left at the start for the candidates beside the layer's own convolution, or
-            `None` for equal shares, the paper's start.
+        other_weight: what is left at the start for the candidates beside the layer's own
+            convolution, or `None` for equal probabilities, the paper's start.
         update, partial_channels: as in `MixedOperation`; `update="exponentiated_gradient"` needs
             `relaxation="softmax"` and `temperature=1`.
         seed: an integer makes the noise reproducible.

@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_xd.core import validation
 from keras_xd.core.convolutions import ConvolutionOfAnyRank
-from keras_xd.core.shares import SMALLEST_SHARE, CandidateShares, expected_count
+from keras_xd.core.mixtures import SMALLEST_PROBABILITY, CandidateMixture, expected_count
 from keras_xd.core.type_aliases import Shape, Sizes, Tensor
 from keras_xd.layers.mixed.discrete_operation import (
     DARTS_OPERATIONS,
@@ -29,11 +29,11 @@ class MixedOptions(OperationOptions, total=False):
     """Keyword arguments of a `MixedOperation` after the size of its kernel."""
 
     candidates: Sequence[str]
-    perturb: float | None
+    other_weight: float | None
     update: str
 
 
-class MixedConvolution(OperationLayer, CandidateShares):
+class MixedConvolution(OperationLayer, CandidateMixture):
     """Base class of `MixedOperation` of every rank."""
 
     # Keras' convolutions save their kernel and bias only.
@@ -46,20 +46,22 @@ class MixedConvolution(OperationLayer, CandidateShares):
         kernel_size: Sizes,
         *args: Any,
         candidates: Sequence[str] = DARTS_OPERATIONS,
-        perturb: float | None = 0.1,
+        other_weight: float | None = 0.1,
         update: str = "softmax",
         **kwargs: Unpack[OperationOptions],
     ):
         super().__init__(filters, kernel_size, *args, **kwargs)
         self.candidates = _checked_candidates(validation.collection(candidates, "candidates"))
-        if perturb is not None and not (
-            isinstance(perturb, (int, float)) and not isinstance(perturb, bool) and 0 <= perturb < 1
+        if other_weight is not None and not (
+            isinstance(other_weight, (int, float))
+            and not isinstance(other_weight, bool)
+            and 0 <= other_weight < 1
         ):
             raise ValueError(
-                "`perturb` must be a number from 0 to below 1, or None for equal shares. "
-                f"Received: perturb={perturb!r}"
+                "`other_weight` must be a number from 0 to below 1, or None for equal ones. "
+                f"Received: other_weight={other_weight!r}"
             )
-        self.perturb = perturb
+        self.other_weight = other_weight
         self.update = validation.one_of(update, UPDATES, "update")
         operations = [self._operation(n, name) for n, name in enumerate(self.candidates)]
         window = (self.kernel_size, self.dilation_rate)
@@ -87,7 +89,7 @@ class MixedConvolution(OperationLayer, CandidateShares):
             name="logits",
             shape=start.shape,
             initializer=lambda shape, dtype=None: ops.convert_to_tensor(start, dtype),
-            constraint=_ShareFloor() if self.update == "exponentiated_gradient" else None,
+            constraint=_ProbabilityFloor() if self.update == "exponentiated_gradient" else None,
             autocast=False,
         )
 
@@ -102,26 +104,26 @@ class MixedConvolution(OperationLayer, CandidateShares):
         return self.operations[self.operation_names.index(self.own_convolution)].kernel
 
     @property
-    def shares(self) -> Tensor:
-        """The share of each operation, a tensor."""
+    def probabilities(self) -> Tensor:
+        """The probability of each operation, a tensor."""
         logits = ops.convert_to_tensor(self.logits)
-        shares = ops.softmax(logits)
+        probabilities = ops.softmax(logits)
         if self.update == "softmax":
-            return shares
+            return probabilities
         # The value is that of the softmax, and the derivative that of the identity.
-        return ops.stop_gradient(shares) + (logits - ops.stop_gradient(logits))
+        return ops.stop_gradient(probabilities) + (logits - ops.stop_gradient(logits))
 
     def operate(self, x: Tensor) -> Tensor:
         """Return the mixture of the operations; inputs and outputs have their channels last."""
-        shares, total = ops.cast(self.shares, x.dtype), 0
+        probabilities, total = ops.cast(self.probabilities, x.dtype), 0
         for index, operation in enumerate(self.operations):
             if operation.kind != "zero":
-                total = total + shares[index] * operation.operate(x)
+                total = total + probabilities[index] * operation.operate(x)
         return total
 
     def complexity(self, input_shape: Shape) -> float | Tensor:
-        """The expected multiply–adds of one sample: those of each operation times its share."""
-        return self._expected_multiply_adds(self.shares, input_shape)
+        """The expected multiply–adds of one sample, by the probabilities of the operations."""
+        return self._expected_multiply_adds(self.probabilities, input_shape)
 
     def forecast(self, input_shape: Shape) -> dict[str, int]:
         """Return the sizes the layer will have on inputs of a shape, without building it."""
@@ -135,7 +137,7 @@ class MixedConvolution(OperationLayer, CandidateShares):
         }
 
     def finalize(self) -> keras.layers.Layer:
-        """Return the operation of the largest share as a built layer with its weights."""
+        """Return the operation of the largest probability as a built layer with its weights."""
         found = self.operations[self.operation_names.index(self.largest)]
         names = (
             ("filters", "strides", "padding", "data_format", "groups", "activation", "use_bias")
@@ -194,28 +196,28 @@ class MixedConvolution(OperationLayer, CandidateShares):
         channels, sizes = self.split_shape(input_shape)
         return (None, *sizes, channels // self.partial_channels)
 
-    def _expected_multiply_adds(self, shares, input_shape):
+    def _expected_multiply_adds(self, probabilities, input_shape):
         shape = self._operation_shape(input_shape)
         counts = [operation.multiply_adds(shape) for operation in self.operations]
-        return expected_count(shares, counts)
+        return expected_count(probabilities, counts)
 
     def _initial_logits(self):
         names = self.operation_names
         logits = np.zeros(len(names), "float32")
-        if self.perturb is not None:
-            others = self.perturb / (len(names) - 1)
+        if self.other_weight is not None:
+            others = self.other_weight / (len(names) - 1)
             logits[names.index(self.own_convolution)] = (
-                math.log((1 - self.perturb) / others) if others else _LOGIT_OF_ALL
+                math.log((1 - self.other_weight) / others) if others else _LOGIT_OF_ALL
             )
         return logits
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class MixedOperation(MixedConvolution, ConvolutionOfAnyRank):
-    """A convolution mixed with other operations, by shares that are searched.
+    """A convolution mixed with other operations, by probabilities that are searched.
 
     With the operations `o` of the candidates, one of which is the convolution of the layer's own
-    arguments, and shares `p = softmax(logits)`
+    arguments, and probabilities `p = softmax(logits)`
 
         y = activation( Σ_o p_o · o(x) + bias )
 
@@ -225,8 +227,9 @@ class MixedOperation(MixedConvolution, ConvolutionOfAnyRank):
     is said in `DiscreteOperation`.
 
     The outputs are those of the whole mixture, which is what the XD paper evaluates. `finalize()`
-    keeps the operation of the largest share alone, without its share as a factor: the outputs are
-    the same where that share is 1, else as different as the other operations make them.
+    keeps the operation of the largest probability alone, without its probability as a factor: the
+    outputs are the same where that probability is 1, else as different as the other operations make
+    them.
 
     Args:
         rank: number of spatial axes, 1 or 2. `MixedOperation1D` and `MixedOperation2D` fix it.
@@ -240,15 +243,17 @@ class MixedOperation(MixedConvolution, ConvolutionOfAnyRank):
             `"convolution_<k>_dilated_<d>"` of any size and dilation. If none of them is the
             convolution of `kernel_size` and `dilation_rate`, that is one more, the first, under
             the name `"convolution"`.
-        perturb: what is left for the other operations at the start: that convolution has the share
-            `1 - perturb`, all others the same. `None`: all shares are the same (0.875 with eight
-            operations). With 0 the layer is exactly the convolution, but then the shares are 0 and
-            1 to the last bit, and no gradient reaches the logits by `update="softmax"`.
+        other_weight: what is left for the other operations at the start: that convolution has the
+            probability `1 - other_weight`, all others the same. `None`: all probabilities are the
+            same (0.875 with eight operations). With 0 the layer is exactly the convolution, but
+            then the probabilities are 0 and 1 to the last bit, and no gradient reaches the logits
+            by `update="softmax"`.
         update: `"softmax"`: gradients are those of the logits. `"exponentiated_gradient"`: the
-            gradient that the logits get is the gradient with respect to the shares. A step of
-            `keras.optimizers.SGD(η)` (no momentum, no weight decay) on the logits then is the step
-            `p ← p · exp(-η ∇_p) / Σ` of the exponentiated gradient of GAEA, where η = 0.1, and
-            shares below 1e-5 are raised to that after each step. Other optimizers take other steps.
+            gradient that the logits get is the gradient with respect to the probabilities. A step
+            of `keras.optimizers.SGD(η)` (no momentum, no weight decay) on the logits then is the
+            step `p ← p · exp(-η ∇_p) / Σ` of the exponentiated gradient of GAEA, where η = 0.1, and
+            probabilities below 1e-5 are raised to that after each step. Other optimizers take other
+            steps.
         partial_channels: integer `k`; 4 is PC-DARTS: the operations act on the first 1 / k of the
             channels only, and the rest passes them by; see `DiscreteOperation`.
 
@@ -266,10 +271,10 @@ class MixedOperation(MixedConvolution, ConvolutionOfAnyRank):
 
     >>> import numpy as np
     >>> from keras_xd import layers
-    >>> layer = layers.MixedOperation(2, 8, 3, padding="same", perturb=0.1)
+    >>> layer = layers.MixedOperation(2, 8, 3, padding="same", other_weight=0.1)
     >>> layer(np.ones((2, 16, 16, 8))).shape
     TensorShape([2, 16, 16, 8])
-    >>> round(layer.describe()["share/convolution_3"], 4), layer.largest
+    >>> round(layer.describe()["probability/convolution_3"], 4), layer.largest
     (0.9, 'convolution_3')
     >>> type(layer.finalize()).__name__
     'Conv2D'
@@ -307,12 +312,12 @@ class MixedOperation2D(MixedConvolution, keras.layers.Conv2D):
     rank = 2
 
 
-class _ShareFloor(keras.constraints.Constraint):
-    """Keeps logits where no share is below the smallest one that GAEA leaves."""
+class _ProbabilityFloor(keras.constraints.Constraint):
+    """Keeps logits where no probability is below the smallest one that GAEA leaves."""
 
     def __call__(self, logits):
         total = ops.logsumexp(logits)
-        return ops.maximum(logits - total, math.log(SMALLEST_SHARE))
+        return ops.maximum(logits - total, math.log(SMALLEST_PROBABILITY))
 
 
 def _checked_candidates(candidates):

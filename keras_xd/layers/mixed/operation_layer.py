@@ -27,6 +27,7 @@ class OperationLayer(ConfiguredLayer):
     """
 
     add_weight = add_bounded_weight
+    earlier_names = {"perturb": "other_weight"}
     like = keras.layers.Conv1D
     fixed: tuple[str, ...] = ()
 

@@ -12,6 +12,7 @@ from keras import activations, constraints, ops, regularizers
 from numpy.typing import ArrayLike
 
 from keras_xd.core import convolutions, validation
+from keras_xd.core.configured import EarlierNames
 from keras_xd.core.type_aliases import (
     Activation,
     Config,
@@ -137,7 +138,7 @@ class KernelSpecification:
 
     Attributes:
         inputs, units: its shape.
-        sizes: its sizes, `None` for those of the share.
+        sizes: its sizes, `None` for those of the density.
         name: beginning of the variables' names.
         regularizer: that of the variables, `None` for `kernel_regularizer`.
         seed_offset: is added to the seed.
@@ -160,16 +161,18 @@ class StructuredOptions:
     def __init__(
         self,
         family,
-        share,
+        density,
         sizes,
         learning_rates="spectral",
         kernel_regularizer=None,
         seed=None,
     ):
         self.family = validation.one_of(family, tuple(SIZES), "family")
-        if not 0 < validation.real_number(share, "share") <= 1:
-            raise ValueError(f"`share` must be above 0 and at most 1. Received: share={share}")
-        self.share = share
+        if not 0 < validation.real_number(density, "density") <= 1:
+            raise ValueError(
+                f"`density` must be above 0 and at most 1. Received: density={density}"
+            )
+        self.density = density
         self.sizes = checked_sizes(family, sizes, "sizes")
         self.learning_rates = validation.one_of(learning_rates, LEARNING_RATES, "learning_rates")
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
@@ -180,7 +183,7 @@ class StructuredOptions:
         if sizes is None and self.family == "dense":
             sizes = {}
         if sizes is None:
-            sizes = families.sizes_within((units, inputs), self.family, self.share)
+            sizes = families.sizes_within((units, inputs), self.family, self.density)
         return structured_product(self.family, inputs, units, sizes)
 
     def check(self, kernels: Sequence[tuple[int, int]]) -> None:
@@ -231,7 +234,7 @@ class StructuredOptions:
         """Return the arguments, for the layer's configuration."""
         return {
             "family": self.family,
-            "share": self.share,
+            "density": self.density,
             "sizes": plain_sizes(self.sizes),
             "learning_rates": self.learning_rates,
             "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
@@ -239,9 +242,10 @@ class StructuredOptions:
         }
 
 
-class FactorFiles(keras.layers.Layer):
+class FactorFiles(EarlierNames):
     """A layer of structured kernels; its files of weights say what the variables stand for."""
 
+    earlier_names = {"share": "density", "shares": "densities"}
     fixed: tuple[str, ...] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -49,7 +49,7 @@ class StructuredDense(base.StructuredLinear):
         family: name of the family.
         activation: activation function, or `None`.
         use_bias: whether a bias is added to the outputs.
-        share: most numbers of the kernel, as a share of `inputs · units`; the largest sizes that
+        density: most numbers of the kernel, as a part of `inputs · units`; the largest sizes that
             keep to it are taken. Without a meaning for `"dense"`, and where sizes are given.
         sizes: dictionary of the sizes of the family, as above; `depth` may be left out.
         learning_rates: `"spectral"`, the rates above, or `"equal"`: variables are factors.
@@ -70,14 +70,14 @@ class StructuredDense(base.StructuredLinear):
 
     Raises:
         ValueError: for arguments outside these rules, an unknown number of inputs, inputs and units
-            that do not factor as the family or the sizes need, or a share that not even the
+            that do not factor as the family or the sizes need, or a density that not even the
             smallest member of the family keeps to.
 
     Example:
 
     >>> import numpy as np
     >>> from keras_xd import layers
-    >>> layer = layers.StructuredDense(512, "monarch", share=0.25)
+    >>> layer = layers.StructuredDense(512, "monarch", density=0.25)
     >>> layer(np.ones((2, 128), "float32")).shape
     TensorShape([2, 512])
     >>> layer.kernel.product.sizes, layer.count_params()  # Dense has 66 048
@@ -94,7 +94,7 @@ class StructuredDense(base.StructuredLinear):
         family: str = "block_tensor_train",
         activation: Activation = None,
         use_bias: bool = True,
-        share: float = 0.25,
+        density: float = 0.25,
         sizes: Config | None = None,
         learning_rates: str = "spectral",
         *,
@@ -103,7 +103,7 @@ class StructuredDense(base.StructuredLinear):
         **kwargs: Unpack[base.BiasOptions],
     ):
         structure = base.StructuredOptions(
-            family, share, sizes, learning_rates, kernel_regularizer, seed
+            family, density, sizes, learning_rates, kernel_regularizer, seed
         )
         super().__init__(structure, activation, use_bias, **kwargs)
         self.units = validation.positive_integer(units, "units")

@@ -105,7 +105,7 @@ class StructuredEinsumDense(base.StructuredLinear):
             may be in inputs and outputs.
         output_shape: as in `keras.layers.EinsumDense`: the sizes of the last axes of the outputs,
             `None` for those of the inputs.
-        family, share, sizes: as in `StructuredDense`.
+        family, density, sizes: as in `StructuredDense`.
         activation: activation function, or `None`.
         bias_axes: as in `keras.layers.EinsumDense`: axes of the outputs that have a bias, or
             `None`.
@@ -137,7 +137,7 @@ class StructuredEinsumDense(base.StructuredLinear):
         family: str = "block_tensor_train",
         activation: Activation = None,
         bias_axes: str | None = None,
-        share: float = 0.25,
+        density: float = 0.25,
         sizes: Config | None = None,
         learning_rates: str = "spectral",
         *,
@@ -146,7 +146,7 @@ class StructuredEinsumDense(base.StructuredLinear):
         **kwargs: Unpack[base.BiasOptions],
     ):
         structure = base.StructuredOptions(
-            family, share, sizes, learning_rates, kernel_regularizer, seed
+            family, density, sizes, learning_rates, kernel_regularizer, seed
         )
         super().__init__(structure, activation, bool(bias_axes), **kwargs)
         self.equation = equation

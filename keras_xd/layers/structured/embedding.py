@@ -73,7 +73,7 @@ class StructuredEmbedding(base.FactorFiles):
         embeddings_stddev: standard deviation of the entries of the table at the random start; by
             default about that of `Embedding`.
         mask_zero: whether token 0 is padding that later layers mask.
-        share: most numbers of the table, as a share of `rows · output_dim`, as in
+        density: most numbers of the table, as a part of `rows · output_dim`, as in
             `StructuredDense`.
         sizes: as in `StructuredDense`.
         learning_rates: `"spectral"`, the rates above, or `"equal"`: variables are factors.
@@ -91,14 +91,14 @@ class StructuredEmbedding(base.FactorFiles):
         `(batch, …, output_dim)`.
 
     Raises:
-        ValueError: for arguments outside these rules, sizes that do not factor, or a share that not
-            even the smallest member of the family keeps to.
+        ValueError: for arguments outside these rules, sizes that do not factor, or a density that
+            not even the smallest member of the family keeps to.
 
     Example:
 
     >>> import numpy as np
     >>> from keras_xd import layers
-    >>> layer = layers.StructuredEmbedding(10000, 64, "block_tensor_train", share=0.1)
+    >>> layer = layers.StructuredEmbedding(10000, 64, "block_tensor_train", density=0.1)
     >>> layer(np.array([[3, 7, 9999]])).shape
     TensorShape([1, 3, 64])
     >>> layer.count_params() < 0.1 * 10048 * 64
@@ -115,7 +115,7 @@ class StructuredEmbedding(base.FactorFiles):
         family: str = "block_tensor_train",
         embeddings_stddev: float = 0.03,
         mask_zero: bool = False,
-        share: float = 0.25,
+        density: float = 0.25,
         sizes: Config | None = None,
         learning_rates: str = "spectral",
         *,
@@ -128,7 +128,7 @@ class StructuredEmbedding(base.FactorFiles):
         self.output_dim = validation.positive_integer(output_dim, "output_dim")
         check_families(family)
         self.structure = base.StructuredOptions(
-            family, share, sizes, learning_rates, embeddings_regularizer, seed
+            family, density, sizes, learning_rates, embeddings_regularizer, seed
         )
         self.embeddings_stddev = validation.positive_number(embeddings_stddev, "embeddings_stddev")
         self.mask_zero = self.supports_masking = validation.boolean(mask_zero, "mask_zero")

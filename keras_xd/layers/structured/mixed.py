@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_xd.core.argument_types import constructor_parameters
-from keras_xd.core.shares import CandidateShares
+from keras_xd.core.mixtures import CandidateMixture
 from keras_xd.core.type_aliases import Activation, Config, Shape, Tensor
 from keras_xd.layers.structured import base, mixture
 from keras_xd.layers.structured.dense import StructuredDense
@@ -26,10 +26,10 @@ from keras_xd.layers.structured.recurrent import (
 )
 
 
-class _MixedStructure(CandidateShares):
+class _MixedStructure(CandidateMixture):
     """What the layers share; comes before the structured layer in the order of classes."""
 
-    fixed = ("family", "share", "sizes")
+    fixed = ("family", "density", "sizes")
     plain_class: type  # what a candidate becomes
     dense_class: type  # what the candidate "dense" becomes
 
@@ -39,7 +39,7 @@ class _MixedStructure(CandidateShares):
         return tuple(_holder(self).candidates)
 
     def complexity(self, input_shape: Shape) -> float | Tensor:
-        """The expected multiply–adds of one sample: those of each candidate times its share."""
+        """The expected multiply–adds of one sample, by the probabilities of the candidates."""
         return self.multiply_adds(input_shape)
 
     def parameters(self) -> Tensor:
@@ -59,11 +59,11 @@ class _MixedStructure(CandidateShares):
         return {**super().architecture_signature(), "candidates": candidates}
 
     def finalize(self) -> keras.layers.Layer:
-        """Return a built structured layer of the family and sizes of the largest share."""
+        """Return a built structured layer of the family and sizes of the largest probability."""
         family, sizes = _holder(self).candidates[self.largest]
         dense = family == "dense"
         chosen = dict(zip(("sizes", "recurrent_sizes"), sizes, strict=False))
-        config = {**self.get_config(), "family": family, "share": 1.0, **chosen}
+        config = {**self.get_config(), "family": family, "density": 1.0, **chosen}
         kind = self.dense_class if dense else self.plain_class
         plain = kind.from_config({name: config[name] for name in _arguments(kind, config)})
         plain.build(self.get_build_config()["input_shape"])
@@ -105,7 +105,8 @@ def _arguments(kind, config):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class MixedDense(_MixedStructure, StructuredDense):
-    """A `Dense` layer whose kernel is a mixture of structured matrices, by shares to be searched.
+    """A `Dense` layer whose kernel is a mixture of structured matrices, by probabilities to be
+    searched.
 
     With the candidates `c`, matrices of all `families` and sizes, and `p = softmax(logits)`
 
@@ -115,14 +116,14 @@ class MixedDense(_MixedStructure, StructuredDense):
     whatever the number of candidates. The expected multiply–adds and parameters are differentiable
     in the logits: a `complexity_target` of `SearchModel.compile` spreads them over the layers.
 
-    `finalize()` keeps the family and the size of the largest share: a `StructuredDense` whose
+    `finalize()` keeps the family and the size of the largest probability: a `StructuredDense` whose
     kernel is the nearest to the mixture, or a `Dense` for the candidate `"dense"`. Outputs are the
-    same where that share is 1.
+    same where that probability is 1.
 
     Args:
         units: number of outputs.
         families: names of the families, of those of `StructuredDense`; `"dense"` too.
-        shares: most numbers of a candidate, as shares of `inputs · units`; each family but
+        densities: most numbers of a candidate, as parts of `inputs · units`; each family but
             `"dense"` has a candidate for each of them. What the kernel has no matrix of is left
             out, and sizes that occurred already.
         activation, use_bias, learning_rates, bias_initializer, kernel_regularizer,
@@ -146,7 +147,7 @@ class MixedDense(_MixedStructure, StructuredDense):
 
     >>> import numpy as np
     >>> from keras_xd import layers
-    >>> layer = layers.MixedDense(64, families=("low_rank", "monarch"), shares=(0.5, 0.25))
+    >>> layer = layers.MixedDense(64, families=("low_rank", "monarch"), densities=(0.5, 0.25))
     >>> layer(np.ones((2, 16), "float32")).shape
     TensorShape([2, 64])
     >>> layer.operation_names
@@ -166,13 +167,13 @@ class MixedDense(_MixedStructure, StructuredDense):
         self,
         units: int,
         families: Sequence[str] = mixture.FAMILIES,
-        shares: Sequence[float] = mixture.SHARES,
+        densities: Sequence[float] = mixture.DENSITIES,
         activation: Activation = None,
         use_bias: bool = True,
         **kwargs: Unpack[base.LinearOptions],
     ):
         super().__init__(units, activation=activation, use_bias=use_bias, **kwargs)
-        self.structure = mixture.MixtureOptions.like(self.structure, families, shares)
+        self.structure = mixture.MixtureOptions.like(self.structure, families, densities)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -184,7 +185,7 @@ class MixedEinsumDense(_MixedStructure, StructuredEinsumDense):
     Args:
         equation, output_shape, activation, bias_axes: as in `keras.layers.EinsumDense`, for
             equations that `StructuredEinsumDense` takes.
-        families, shares, learning_rates, bias_initializer, kernel_regularizer, bias_regularizer,
+        families, densities, learning_rates, bias_initializer, kernel_regularizer, bias_regularizer,
             activity_regularizer, bias_constraint, seed: as in `MixedDense`.
 
     Raises:
@@ -206,7 +207,7 @@ class MixedEinsumDense(_MixedStructure, StructuredEinsumDense):
         equation: str,
         output_shape: int | Sequence[int | None],
         families: Sequence[str] = mixture.FAMILIES,
-        shares: Sequence[float] = mixture.SHARES,
+        densities: Sequence[float] = mixture.DENSITIES,
         activation: Activation = None,
         bias_axes: str | None = None,
         **kwargs: Unpack[base.LinearOptions],
@@ -214,7 +215,7 @@ class MixedEinsumDense(_MixedStructure, StructuredEinsumDense):
         super().__init__(
             equation, output_shape, activation=activation, bias_axes=bias_axes, **kwargs
         )
-        self.structure = mixture.MixtureOptions.like(self.structure, families, shares)
+        self.structure = mixture.MixtureOptions.like(self.structure, families, densities)
 
     def as_dense_kernel(self, matrix: Tensor, shape: Shape) -> Tensor:
         return self.kernel_of(matrix)
@@ -229,7 +230,7 @@ class MixedEmbedding(_MixedStructure, StructuredEmbedding):
     Args:
         input_dim, output_dim, embeddings_stddev, mask_zero, learning_rates,
             embeddings_regularizer, activity_regularizer: as in `StructuredEmbedding`.
-        families, shares, seed: as in `MixedDense`; the families without `"kaleidoscope"`.
+        families, densities, seed: as in `MixedDense`; the families without `"kaleidoscope"`.
 
     Raises:
         ValueError: as `StructuredEmbedding` and `MixedDense`.
@@ -252,12 +253,12 @@ class MixedEmbedding(_MixedStructure, StructuredEmbedding):
         input_dim: int,
         output_dim: int,
         families: Sequence[str] = mixture.FAMILIES,
-        shares: Sequence[float] = mixture.SHARES,
+        densities: Sequence[float] = mixture.DENSITIES,
         **kwargs: Unpack[EmbeddingOptions],
     ):
         super().__init__(input_dim, output_dim, **kwargs)
         check_families(families)
-        self.structure = mixture.MixtureOptions.like(self.structure, families, shares)
+        self.structure = mixture.MixtureOptions.like(self.structure, families, densities)
 
     def as_dense_kernel(self, matrix: Tensor, shape: Shape) -> Tensor:
         return matrix[: self.input_dim]
@@ -266,9 +267,9 @@ class MixedEmbedding(_MixedStructure, StructuredEmbedding):
 class _MixedCell:
     """What the two cells share; comes before the structured cell in the order of classes."""
 
-    def __init__(self, units, families, shares, learning_rates, **kwargs):
+    def __init__(self, units, families, densities, learning_rates, **kwargs):
         super().__init__(units, "dense", learning_rates=learning_rates, **kwargs)
-        self.structure = mixture.MixtureOptions.like(self.structure, families, shares)
+        self.structure = mixture.MixtureOptions.like(self.structure, families, densities)
 
 
 class _MixedLSTMCell(_MixedCell, StructuredLSTMCell):
@@ -286,11 +287,11 @@ class _MixedRNN(_MixedStructure):
         self,
         units: int,
         families: Sequence[str] = mixture.FAMILIES,
-        shares: Sequence[float] = mixture.SHARES,
+        densities: Sequence[float] = mixture.DENSITIES,
         learning_rates: str = "spectral",
         **kwargs: Any,
     ):
-        self.make_of_cell(units, families, shares, learning_rates, **kwargs)
+        self.make_of_cell(units, families, densities, learning_rates, **kwargs)
 
     @property
     def logits(self) -> keras.Variable:
@@ -298,7 +299,7 @@ class _MixedRNN(_MixedStructure):
         return self.cell.logits
 
     def complexity(self, input_shape: Shape) -> float | Tensor:
-        """The expected multiply–adds of one sample: those of each candidate times its share."""
+        """The expected multiply–adds of one sample, by the probabilities of the candidates."""
         return input_shape[1] * self.cell.vector_multiply_adds
 
     def call(
@@ -312,12 +313,12 @@ class _MixedRNN(_MixedStructure):
 class MixedLSTM(_MixedRNN, StructuredLSTM):
     """An `LSTM` layer whose kernels are mixtures of structured matrices, as in `MixedDense`.
 
-    Kernel and recurrent kernel have the same shares, and so become of one family; a candidate is
-    one that both have a matrix of. The mixtures are multiplied out once in a call.
+    Kernel and recurrent kernel have the same probabilities, and so become of one family; a
+    candidate is one that both have a matrix of. The mixtures are multiplied out once in a call.
 
     Args:
         units: number of units.
-        families, shares, learning_rates: as in `MixedDense`, of both kernels.
+        families, densities, learning_rates: as in `MixedDense`, of both kernels.
         **kwargs: as in `StructuredLSTM`.
 
     Raises:
@@ -344,7 +345,7 @@ class MixedGRU(_MixedRNN, StructuredGRU):
 
     Args:
         units: number of units.
-        families, shares, learning_rates: as in `MixedDense`, of both kernels.
+        families, densities, learning_rates: as in `MixedDense`, of both kernels.
         **kwargs: as in `StructuredGRU`.
 
     Raises:

@@ -11,7 +11,7 @@ from keras import ops, regularizers
 from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
-from keras_xd.core.shares import expected_count
+from keras_xd.core.mixtures import expected_count
 from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.kmatrix import families
 from keras_xd.kmatrix.structured import Projection
@@ -19,13 +19,13 @@ from keras_xd.kmatrix.structured_product import SIZES
 from keras_xd.layers.structured import base
 
 FAMILIES = ("low_rank", "monarch", "block_tensor_train", "blast")
-SHARES = (0.5, 0.25)
+DENSITIES = (0.5, 0.25)
 # Mixtures that are multiplied out already, by the ids of their kernels.
 _FOLDED = contextvars.ContextVar("folded", default=None)
 
 
 class MixedKernel:
-    """Structured matrices of one shape, and their sum by shares, as one matrix."""
+    """Structured matrices of one shape, and their sum by probabilities, as one matrix."""
 
     def __init__(self, kernels: Sequence[base.StructuredKernel], layer: keras.layers.Layer):
         self.kernels, self.layer = tuple(kernels), layer
@@ -38,9 +38,9 @@ class MixedKernel:
     def rows(self, indices: Tensor) -> Tensor:
         """Return rows of the mixture, of shape `(count, units)`, without multiplying it out."""
         total = 0
-        for kernel, share in zip(self.kernels, ops.unstack(self.shares), strict=True):
+        for kernel, probability in zip(self.kernels, ops.unstack(self.probabilities), strict=True):
             rows = kernel.rows(indices)
-            total = total + rows * ops.cast(share, rows.dtype)
+            total = total + rows * ops.cast(probability, rows.dtype)
         return total
 
     @property
@@ -64,13 +64,13 @@ class MixedKernel:
         return [variable for kernel in self.kernels for variable in kernel.variables]
 
     @property
-    def shares(self) -> Tensor:
-        """The share of each candidate."""
+    def probabilities(self) -> Tensor:
+        """The probability of each candidate."""
         return ops.softmax(ops.convert_to_tensor(self.layer.logits))
 
     @property
     def multiply_adds(self) -> Tensor:
-        """The expected multiply–adds of one vector: those of each candidate times its share."""
+        """The expected multiply–adds of one vector, by the probabilities of the candidates."""
         return self._expected([kernel.multiply_adds for kernel in self.kernels])
 
     @property
@@ -86,9 +86,9 @@ class MixedKernel:
     def dense(self) -> Tensor:
         """Return the mixture multiplied out, of shape `(inputs, units)`."""
         total = 0
-        for kernel, share in zip(self.kernels, ops.unstack(self.shares), strict=True):
+        for kernel, probability in zip(self.kernels, ops.unstack(self.probabilities), strict=True):
             matrix = kernel.dense()
-            total = total + matrix * ops.cast(share, matrix.dtype)
+            total = total + matrix * ops.cast(probability, matrix.dtype)
         return total
 
     def project(self, matrix: ArrayLike, inputs: ArrayLike | None = None) -> dict[str, Projection]:
@@ -131,7 +131,7 @@ class MixedKernel:
         return kernel.product.family in families.WITH_INPUTS
 
     def _expected(self, counts):
-        return expected_count(self.shares, counts)
+        return expected_count(self.probabilities, counts)
 
 
 @contextlib.contextmanager
@@ -147,37 +147,37 @@ def folded(kernels: Sequence[MixedKernel]) -> Iterator[None]:
 class MixtureOptions:
     """The arguments of a layer whose kernels are mixtures, in place of `StructuredOptions`."""
 
-    def __init__(self, families, shares, learning_rates, kernel_regularizer=None, seed=None):
+    def __init__(self, families, densities, learning_rates, kernel_regularizer=None, seed=None):
         self.families = _different(families, "families")
         for name in self.families:
             validation.one_of(name, tuple(SIZES), "families")
-        self.shares = _different(shares, "shares")
+        self.densities = _different(densities, "densities")
         self.sizes = None
         options = base.StructuredOptions(
             "dense", 1.0, None, learning_rates, kernel_regularizer, seed
         )
         self.learning_rates, self.seed = options.learning_rates, options.seed
         self.kernel_regularizer = options.kernel_regularizer
-        for share in self.shares:
-            base.StructuredOptions("dense", share, None)
+        for density in self.densities:
+            base.StructuredOptions("dense", density, None)
 
     @classmethod
-    def like(cls, options: base.StructuredOptions, families, shares):
+    def like(cls, options: base.StructuredOptions, families, densities):
         """Return the options of a mixture that has some in common with those of one family."""
         common = (options.learning_rates, options.kernel_regularizer, options.seed)
-        return cls(families, shares, *common)
+        return cls(families, densities, *common)
 
     def candidates(self, kernels: Sequence[tuple[int, int]]) -> dict[str, tuple[str, list]]:
         """Return name, family, and sizes for each kernel, of what kernels of shapes can become."""
         found, reasons = {}, []
         for family in self.families:
-            for share in (1.0,) if family == "dense" else self.shares:
-                name = family if family == "dense" else f"{family}_{share:g}"
+            for density in (1.0,) if family == "dense" else self.densities:
+                name = family if family == "dense" else f"{family}_{density:g}"
                 try:
                     sizes = [
                         {}
                         if family == "dense"
-                        else families.sizes_within(shape[::-1], family, share)
+                        else families.sizes_within(shape[::-1], family, density)
                         for shape in kernels
                     ]
                 except ValueError as error:
@@ -188,7 +188,7 @@ class MixtureOptions:
         if len(found) < 2:
             raise ValueError(
                 "A mixture must have two candidates or more that a kernel can become. Received: "
-                f"families={self.families}, shares={self.shares}, kernels of shapes "
+                f"families={self.families}, densities={self.densities}, kernels of shapes "
                 f"{list(kernels)}, of which {list(found)} are left. {'; '.join(reasons)}"
             )
         return found
@@ -222,7 +222,7 @@ class MixtureOptions:
         """Return the arguments, for the layer's configuration."""
         return {
             "families": list(self.families),
-            "shares": list(self.shares),
+            "densities": list(self.densities),
             "learning_rates": self.learning_rates,
             "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
             "seed": self.seed,

@@ -27,7 +27,7 @@ class _StructuredCell(base.FactorFiles):
         self,
         units: int,
         family: str = "block_tensor_train",
-        share: float = 0.25,
+        density: float = 0.25,
         sizes: Config | None = None,
         recurrent_sizes: Config | None = None,
         learning_rates: str = "spectral",
@@ -41,7 +41,7 @@ class _StructuredCell(base.FactorFiles):
         units = validation.positive_integer(units, "units")
         super().__init__(units, **{**kwargs, "implementation": 2})
         self.structure = base.StructuredOptions(
-            family, share, sizes, learning_rates, seed=kwargs.get("seed")
+            family, density, sizes, learning_rates, seed=kwargs.get("seed")
         )
         self.recurrent_sizes = base.checked_sizes(family, recurrent_sizes, "recurrent_sizes")
 
@@ -170,13 +170,13 @@ class _StructuredRNN(keras.layers.RNN):
         self,
         units: int,
         family: str = "block_tensor_train",
-        share: float = 0.25,
+        density: float = 0.25,
         sizes: Config | None = None,
         recurrent_sizes: Config | None = None,
         learning_rates: str = "spectral",
         **kwargs: Any,
     ):
-        kernels = (family, share, sizes, recurrent_sizes, learning_rates)
+        kernels = (family, density, sizes, recurrent_sizes, learning_rates)
         self.make_of_cell(units, *kernels, **kwargs)
 
     def make_of_cell(self, *args: Any, **kwargs: Any) -> None:
@@ -228,7 +228,9 @@ class _StructuredRNN(keras.layers.RNN):
 
     @classmethod
     def from_config(cls, config: Config) -> keras.layers.Layer:
-        return super(keras.layers.RNN, cls).from_config(config)
+        names = cls.cell_class.earlier_names
+        renamed = {names.get(name, name): value for name, value in config.items()}
+        return super(keras.layers.RNN, cls).from_config(renamed)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -239,7 +241,7 @@ class StructuredLSTM(_StructuredRNN):
 
     Args:
         units: number of units.
-        family, share, sizes, learning_rates: as in `StructuredDense`, of both kernels.
+        family, density, sizes, learning_rates: as in `StructuredDense`, of both kernels.
         recurrent_sizes: sizes of the recurrent kernel, `None` for `sizes`.
         **kwargs: the arguments of `keras.layers.LSTM`, `recurrent_dropout`, `use_cudnn` and
             constraints of the kernels excepted. Initializers of the kernels have no meaning;
@@ -270,7 +272,7 @@ class StructuredGRU(_StructuredRNN):
 
     Args:
         units: number of units.
-        family, share, sizes, learning_rates: as in `StructuredDense`, of both kernels.
+        family, density, sizes, learning_rates: as in `StructuredDense`, of both kernels.
         recurrent_sizes: sizes of the recurrent kernel, `None` for `sizes`.
         **kwargs: the arguments of `keras.layers.GRU`, as in `StructuredLSTM`.
 

@@ -26,8 +26,8 @@ class ArchitectureBoard(keras.callbacks.Callback):
     exactly as without it. Written are, as the state after so many epochs (the step), that before
     the first epoch and that after the last always:
 
-    - scalars: every number in `describe()` (distances, shares, entropies, sizes of masks), as
-      `<layer>/<name>`. For every layer `<layer>/distance_from_start`, the Euclidean distance of
+    - scalars: every number in `describe()` (distances, probabilities, entropies, sizes of masks),
+      as `<layer>/<name>`. For every layer `<layer>/distance_from_start`, the Euclidean distance of
       its architecture variables from their values before the first epoch that this callback saw,
       divided by the norm of these unless that is zero. `complexity/multiply_adds`, where it can be
       counted, and `complexity/relative_to_target` for a model with a `complexity_target` of them.

@@ -19,9 +19,9 @@ class CollapseGuard(keras.callbacks.Callback):
 
     *Collapse*: gradient-based searches over mixtures tend to end in skips and poolings, which
     train fastest and generalize badly. A layer has collapsed when its operations without weights
-    have a share of at least `share` together. The shares are the entries `share/<operation>` of
-    `describe()`, as `keras_xd.layers.MixedOperation` and cells have them; those of a cell are means
-    over its edges.
+    have a probability of at least `probability` together. The probabilities are the entries
+    `probability/<operation>` of `describe()`, as `keras_xd.layers.MixedOperation` and cells have
+    them; those of a cell are means over its edges.
 
     *Stall*: an architecture that stays where it was is no result of a search: its rate is too
     small, or no gradient reaches it. A layer has stalled when `patience` epochs in which the
@@ -32,13 +32,13 @@ class CollapseGuard(keras.callbacks.Callback):
 
     Both are looked for at the end of every epoch. A layer is reported once in a `fit` by a
     `UserWarning` with its path, as in `keras_xd.describe`. The logs get, as means over layers,
-    `parameter_free_share` and `mixture_entropy` (the entropy of the shares divided by that of
-    equal shares) of the mixtures, and `architecture_distance`, the left side above divided by
-    `‖a₀‖`, once the architecture could move.
+    `parameter_free_probability` and `mixture_entropy` (the entropy of the probabilities divided by
+    that of equal probabilities) of the mixtures, and `architecture_distance`, the left side above
+    divided by `‖a₀‖`, once the architecture could move.
 
     Args:
-        share: the share from which a layer counts as collapsed, above 0 and up to 1. `None`: do
-            not look for collapse.
+        probability: the probability from which a layer counts as collapsed, above 0 and up to 1.
+            `None`: do not look for collapse.
         operations: the names of the operations without weights.
         minimum_distance: the distance from the start below which a layer counts as stalled.
             `None`: do not look for stalls.
@@ -56,17 +56,17 @@ class CollapseGuard(keras.callbacks.Callback):
     >>> import keras_xd
     >>> model = keras.Sequential([
     ...     keras.Input((9, 1)),
-    ...     keras_xd.layers.MixedOperation1D(1, 3, candidates=("skip", "zero"), perturb=0.95),
+    ...     keras_xd.layers.MixedOperation1D(1, 3, candidates=("skip", "zero"), other_weight=0.95),
     ... ])
     >>> search = keras_xd.SearchModel(model)
     >>> search.compile("sgd", "sgd", "mse")
-    >>> guard = keras_xd.callbacks.CollapseGuard(share=0.9, stop=True)
+    >>> guard = keras_xd.callbacks.CollapseGuard(probability=0.9, stop=True)
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     history = search.fit(
     ...         np.ones((4, 9, 1)), np.zeros((4, 7, 1)), epochs=9, callbacks=[guard], verbose=0
     ...     )
-    >>> len(history.history["parameter_free_share"])
+    >>> len(history.history["parameter_free_probability"])
     1
     >>> any("has collapsed" in str(warning.message) for warning in caught)
     True
@@ -79,16 +79,17 @@ class CollapseGuard(keras.callbacks.Callback):
 
     def __init__(
         self,
-        share: float | None = 0.9,
+        probability: float | None = 0.9,
         operations: Sequence[str] = PARAMETER_FREE,
         minimum_distance: float | None = 1e-3,
         patience: int = 5,
         stop: bool = False,
     ):
         super().__init__()
-        if share is not None and not (is_number(share) and 0 < share <= 1):
+        if probability is not None and not (is_number(probability) and 0 < probability <= 1):
             raise ValueError(
-                f"`share` must be a number above 0 and up to 1, or None. Received: share={share!r}"
+                "`probability` must be a number above 0 and up to 1, or None. "
+                f"Received: probability={probability!r}"
             )
         if minimum_distance is not None and not (
             is_number(minimum_distance) and 0 < minimum_distance < float("inf")
@@ -104,7 +105,7 @@ class CollapseGuard(keras.callbacks.Callback):
                 "`operations` must be a list of names of operations. "
                 f"Received: operations={operations!r}"
             )
-        self.share = share
+        self.probability = probability
         self.operations = tuple(operations)
         self.minimum_distance = minimum_distance
         self.patience = positive_integer(patience, "patience")
@@ -145,32 +146,34 @@ class CollapseGuard(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def _collapses(self, logs):
-        """Add to the logs what the shares are; return pairs of a new collapse and its message."""
+        """Add the probabilities to the logs; return pairs of a new collapse and its message."""
         if self._mixtures is None:
             described = {path: layer.describe() for path, layer in self._searchable.items()}
-            self._mixtures = [path for path, found in described.items() if _shares(found)]
+            self._mixtures = [path for path, found in described.items() if _probabilities(found)]
         else:
             described = {path: self._searchable[path].describe() for path in self._mixtures}
         totals, entropies = {}, {}
         for path in self._mixtures:
-            shares = _shares(described[path])
-            totals[path] = sum(value for name, value in shares.items() if name in self.operations)
+            probabilities = _probabilities(described[path])
+            totals[path] = sum(
+                value for name, value in probabilities.items() if name in self.operations
+            )
             entropies[path] = described[path].get(
-                "entropy/relative", _relative_entropy(shares.values())
+                "entropy/relative", _relative_entropy(probabilities.values())
             )
         if totals:
-            logs["parameter_free_share"] = float(np.mean(list(totals.values())))
+            logs["parameter_free_probability"] = float(np.mean(list(totals.values())))
             logs["mixture_entropy"] = float(np.mean(list(entropies.values())))
-        if self.share is None:
+        if self.probability is None:
             return []
-        new = [path for path in totals if totals[path] >= self.share]
+        new = [path for path in totals if totals[path] >= self.probability]
         new = [path for path in new if path not in self._collapsed]
         self._collapsed |= set(new)
         return [
             (
                 path,
-                f"has collapsed: operations without weights have the share {totals[path]:.3g}, the "
-                f"relative entropy of all shares is {entropies[path]:.3g}.",
+                f"has collapsed: operations without weights have probability {totals[path]:.3g}, "
+                f"the relative entropy of all probabilities is {entropies[path]:.3g}.",
             )
             for path in new
         ]
@@ -204,16 +207,16 @@ class CollapseGuard(keras.callbacks.Callback):
         self._moves, self._epochs = False, 0
 
 
-def _shares(described):
-    """Return the shares of operations in what `describe` returns."""
+def _probabilities(described):
+    """Return the probabilities of operations in what `describe` returns."""
     return {
-        name.removeprefix("share/"): value
+        name.removeprefix("probability/"): value
         for name, value in described.items()
-        if name.startswith("share/")
+        if name.startswith("probability/")
     }
 
 
-def _relative_entropy(shares):
-    shares = np.array([share for share in shares], "float64")
-    positive = shares[shares > 0]
-    return float(abs(np.sum(positive * np.log(positive)))) / max(np.log(len(shares)), 1e-30)
+def _relative_entropy(probabilities):
+    probabilities = np.array([probability for probability in probabilities], "float64")
+    positive = probabilities[probabilities > 0]
+    return float(abs(np.sum(positive * np.log(positive)))) / max(np.log(len(probabilities)), 1e-30)

@@ -16,13 +16,13 @@ from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell, architectures_
 class GenotypeLogger(keras.callbacks.Callback):
     """Notes the genotype of a search at the end of every epoch, and how undecided it is.
 
-    The logs get `normal_entropy` and `reduction_entropy`: the entropy of the shares of the
-    operations on an edge, a mean over the edges, divided by that of equal shares. It is 1 where
+    The logs get `normal_entropy` and `reduction_entropy`: the entropy of the probabilities of the
+    operations on an edge, a mean over the edges, divided by that of equal ones. It is 1 where
     nothing is decided and 0 where one operation has each edge. `genotype_changes` is the number of
     operations of the genotype that are not those of the epoch before, of 24; missing in the first.
 
-    With the relaxation `"perturbation"` it notes what the shares would decide on, as long as the
-    cells are not decided.
+    With the relaxation `"perturbation"` it notes what the probabilities would decide on, as long as
+    the cells are not decided.
 
     Args:
         path: a file to which a line of JSON is appended for each epoch, with `epoch` (from 1),

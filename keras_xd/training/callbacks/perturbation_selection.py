@@ -33,9 +33,9 @@ class PerturbationSelection(keras.callbacks.Callback):
     With `epochs_between` the last epochs of `fit` tune the network between decisions, as in the
     paper. The edges are decided in random order, one of the normal and one of the reduction cells
     at a time, the last ones at the end of `fit` and the others so many epochs apart before it. Such
-    an edge keeps the operation that the network misses most, with all share; at least one in the
-    first tier of each block makes features. Derived are then, of the operations kept, the two of
-    each first tier that were missed most, and that of the second tier. (The paper compares edges
+    an edge keeps the operation that the network misses most, with probability 1; at least one in
+    the first tier of each block makes features. Derived are then, of the operations kept, the two
+    of each first tier that were missed most, and that of the second tier. (The paper compares edges
     anew, by removing whole ones.) If training ends early, the edges that are left are measured
     together at its end.
 

@@ -45,7 +45,7 @@ def test_multiply_adds_by_hand():
     np.testing.assert_allclose(described["first"]["kernel_size/0"], taps, rtol=1e-5)
     np.testing.assert_allclose(described["first"]["output_channels"], channels, rtol=1e-5)
     np.testing.assert_allclose(described["second"]["input_channels"], channels, rtol=1e-5)
-    np.testing.assert_allclose(described["first"]["share"], share, rtol=1e-5)
+    np.testing.assert_allclose(described["first"]["gate"], share, rtol=1e-5)
     assert described["first"]["taps/0"] == 3
 
 

@@ -33,9 +33,7 @@ def test_one_mask_for_all_blocks(tmp_path):
     np.testing.assert_array_equal(again(x), model(x))
     described = keras_xd.describe(again)["branch1"]
     np.testing.assert_allclose(described["value"], values[1], rtol=1e-6)
-    np.testing.assert_allclose(
-        described["share"], 3 * (-0.1 + np.log(9) / 8 + 1) / 2 - 1, rtol=1e-5
-    )
+    np.testing.assert_allclose(described["gate"], 3 * (-0.1 + np.log(9) / 8 + 1) / 2 - 1, rtol=1e-5)
 
 
 def test_alone_it_becomes_a_rescaling():

@@ -30,7 +30,7 @@ def test_a_search_begins_with_half_of_the_blocks():
 @pytest.mark.parametrize("size", [2.57, 4.3, 7.9])
 def test_shares_sum_to_the_size(size):
     mask = built(8, size)
-    shares = [float(mask.share(index)) for index in range(8)]
+    shares = [float(mask.gate(index)) for index in range(8)]
     np.testing.assert_allclose(shares, np.clip(size - np.arange(8), 0, 1), atol=1e-5)
     assert sum(shares) == pytest.approx(size, rel=1e-5)
 
@@ -42,7 +42,7 @@ def test_the_slope_is_that_of_the_size_in_one_block(size, moving):
     slopes = []
     for index in range(8):
         with tf.GradientTape() as tape:
-            share = mask.share(index)
+            share = mask.gate(index)
         slopes.append(float(tape.gradient(share, mask.length.value)[0]))
     # d size / d offset = 8 / 2.
     np.testing.assert_allclose(slopes, [4.0 * (index == moving) for index in range(8)])

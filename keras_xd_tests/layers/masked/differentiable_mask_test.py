@@ -30,7 +30,7 @@ def train(layer, target_size, steps=60, rate=0.5):
     [
         ({"axis": -1}, (2, 3, 8), True),
         (
-            {"axis": (1, -2), "shape": "gaussian", "initial_size": 5, "minimum_size": 3},
+            {"axis": (1, -2), "profile": "gaussian", "initial_size": 5, "minimum_size": 3},
             (2, 9, 8, 2),
             False,
         ),
@@ -47,7 +47,7 @@ def test_layer(init_kwargs, input_shape, run_jit):
 
 
 def test_inputs_are_multiplied_by_the_product_of_the_masks(rng):
-    layer = built((None, 6, 5, 4), axis=(1, 3), shape="gaussian", centre=0.2, initial_size=3)
+    layer = built((None, 6, 5, 4), axis=(1, 3), profile="gaussian", centre=0.2, initial_size=3)
     layer.length.assign([0.4, 0.7])
     x = rng.normal(size=(2, 6, 5, 4)).astype("float32")
     first, second = (np.linspace(-1, 1, n) - 0.2 for n in (6, 4))
@@ -58,22 +58,24 @@ def test_inputs_are_multiplied_by_the_product_of_the_masks(rng):
     assert not first.all() and second.any()
 
 
-@pytest.mark.parametrize("shape", ["sigmoid", "gaussian"])
-def test_a_number_of_points_can_be_the_start(shape):
-    layer = built((None, 40), shape=shape, initial_size=12.5)
+@pytest.mark.parametrize("profile", ["sigmoid", "gaussian"])
+def test_a_number_of_points_can_be_the_start(profile):
+    layer = built((None, 40), profile=profile, initial_size=12.5)
     assert layer.describe()["size"] == pytest.approx(12.5, rel=1e-5)
     assert layer.describe()["points"] == pytest.approx(12.5, abs=1.0)
 
 
-@pytest.mark.parametrize("shape", ["sigmoid", "gaussian"])
+@pytest.mark.parametrize("profile", ["sigmoid", "gaussian"])
 @pytest.mark.parametrize("target", [0.01, 1000.0])
-def test_every_step_ends_in_the_admissible_range(shape, target):
-    layer = built((None, 1, 17, 5), axis=(2, 3), shape=shape, temperature=8.0, initial_size="half")
+def test_every_step_ends_in_the_admissible_range(profile, target):
+    layer = built(
+        (None, 1, 17, 5), axis=(2, 3), profile=profile, temperature=8.0, initial_size="half"
+    )
     train(layer, target, steps=4)
     limit = 0 if target < 1 else 1
     for length, points in zip(ops.convert_to_numpy(layer.length), (17, 5), strict=True):
         gaussian = masks.gaussian_range(points)
-        limits = gaussian if shape == "gaussian" else masks.sigmoid_range(8.0)
+        limits = gaussian if profile == "gaussian" else masks.sigmoid_range(8.0)
         assert length == pytest.approx(limits[limit], rel=1e-6)
 
 
@@ -115,7 +117,7 @@ def test_the_loss_of_the_complexity_alone_drives_the_size_to_its_target(start):
 
 
 def test_random_masks_have_admissible_sizes(rng):
-    layer = built((None, 50, 9), axis=(1, 2), shape="gaussian")
+    layer = built((None, 50, 9), axis=(1, 2), profile="gaussian")
     draws = np.array([layer.random_architecture(rng)[0] for _ in range(200)])
     sizes = draws * masks.gaussian_edge(1.0) * [50, 9]
     assert np.all(sizes >= [2, 2]) and np.all(sizes <= [50.001, 9.001])
@@ -128,7 +130,7 @@ def test_random_masks_have_admissible_sizes(rng):
         ({"axis": 0}, "other than 0.*axis=0"),
         ({"axis": ()}, "axis=\\(\\)"),
         ({"axis": 1.0}, "axis=1.0"),
-        ({"shape": "square"}, "'sigmoid', 'gaussian'"),
+        ({"profile": "square"}, "'sigmoid', 'gaussian'"),
         ({"temperature": 1.0}, "temperature=1.0"),
         ({"centre": 2.0}, "centre=2.0"),
         ({"threshold": 1.0}, "threshold=1.0"),
@@ -150,7 +152,7 @@ def test_bad_arguments_are_refused(kwargs, message):
         ({}, (None, 1), "at least 2 points"),
         ({"minimum_size": 4}, (None, 280), "from 28.79 to 280 of 280.*minimum_size=4, temperature"),
         ({"initial_size": 9.0}, (None, 8), "initial_size=9.0"),
-        ({"shape": "gaussian", "initial_size": 1.0}, (None, 9), "from 2.25 to 9 of 9"),
+        ({"profile": "gaussian", "initial_size": 1.0}, (None, 9), "from 2.25 to 9 of 9"),
     ],
 )
 def test_bad_shapes_and_sizes_are_refused(kwargs, input_shape, message):
@@ -169,7 +171,7 @@ def test_half_of_an_axis_may_be_less_than_the_smallest_mask():
 
 
 def test_counts_are_whole_and_move_with_the_sizes():
-    layer = built((None, 6, 9), axis=(1, 2), shape="gaussian")
+    layer = built((None, 6, 9), axis=(1, 2), profile="gaussian")
     layer.length.assign([masks.gaussian_width(0.1, 0.5), masks.gaussian_width(0.1, 0.3)])
     with tf.GradientTape(persistent=True) as tape:
         counts, sizes = layer.counts, layer.sizes
@@ -199,14 +201,14 @@ def searched(axis, input_shape, **kwargs):
 
 
 def test_a_finalized_mask_is_not_trained():
-    static = searched(-1, (None, 9), shape="gaussian").finalize()
+    static = searched(-1, (None, 9), profile="gaussian").finalize()
     assert len(static.weights) == 1 and not static.trainable_weights
 
 
 @pytest.mark.parametrize("axis, kind", [(-1, "sigmoid"), ((1, -1), "gaussian")])
 def test_outputs_are_those_of_the_search_in_a_file_too(axis, kind, rng, tmp_path):
     x = rng.normal(size=(2, 7, 6, 5)).astype("float32")
-    layer = searched(axis, x.shape, shape=kind, initial_size=3)
+    layer = searched(axis, x.shape, profile=kind, initial_size=3)
     model = keras.Sequential([keras.Input(x.shape[1:]), layer.finalize()])
     assert_close(keras.ops.convert_to_numpy(model(x)), keras.ops.convert_to_numpy(layer(x)))
     model.save(tmp_path / "model.keras")

@@ -12,7 +12,7 @@ from keras_xd.testing import check_layer
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"initial_value": 0.5}, {"shape": "gaussian", "axis": (1, 2), "centre": 1.0}],
+    [{"initial_value": 0.5}, {"profile": "gaussian", "axis": (1, 2), "centre": 1.0}],
     ids=["sigmoid", "gaussian"],
 )
 def test_layer_behaves_as_keras_expects(arguments):
@@ -44,7 +44,7 @@ def test_it_is_divided_by_what_it_was(value):
     [(3, 0.0, 1), (7, 0.0, 1), (2, 0.0, 2), (6, 0.0, 2), (5, 1.0, 1)],
 )
 def test_shortest_and_longest_gaussian(points, centre, fewest):
-    mask = RelativeMask(shape="gaussian", centre=centre)
+    mask = RelativeMask(profile="gaussian", centre=centre)
     mask.build((None, points))
     low, high = (np.asarray(mask.length.constraint([value]))[0] for value in (-9.0, 9.0))
     mask.length.assign([low])
@@ -67,7 +67,7 @@ def test_shares_add_up_to_the_size_and_have_its_gradient():
         edge = offset + math.log(9) / 8
         size = min(4 * (edge + 1) / 2, 4)
         with tf.GradientTape() as tape:
-            shares = mask.shares
+            shares = mask.gates
             weighted = tf.reduce_sum(shares * np.array([1.0, 10.0, 100.0, 1000.0], "float32"))
         expected = np.clip(size - np.arange(4), 0, 1)
         np.testing.assert_allclose(shares, expected, atol=2e-6)

@@ -8,18 +8,18 @@ from keras import ops
 from keras_xd import layers
 from keras_xd.testing import check_layer
 
-SMALL = {"kernel_sizes": (3, 5), "dilations": (1, 3), "perturb": None}
+SMALL = {"kernel_sizes": (3, 5), "dilations": (1, 3), "other_weight": None}
 
 
 def explicit(layer, x):
     """Return the sum of the candidates' own outputs, each computed by itself."""
     last = layer.data_format == "channels_last"
-    shares = np.asarray(ops.convert_to_numpy(layer.shares))
+    probabilities = np.asarray(ops.convert_to_numpy(layer.probabilities))
     inputs = x if last else np.moveaxis(x, 1, -1)
     part = inputs[..., : inputs.shape[-1] // layer.partial_channels]
     total = sum(
-        share * np.asarray(operation.operate(ops.convert_to_tensor(part)))
-        for share, operation in zip(shares, layer.operations, strict=True)
+        probability * np.asarray(operation.operate(ops.convert_to_tensor(part)))
+        for probability, operation in zip(probabilities, layer.operations, strict=True)
     )
     return total
 
@@ -68,7 +68,7 @@ def test_inputs_of_other_sizes_than_those_of_build(form, rng):
 
 
 def test_sixteen_candidates_of_the_paper_reach_as_far_as_the_image(rng):
-    layer = layers.DashConv2D(3, 3, padding="same", perturb=None)
+    layer = layers.DashConv2D(3, 3, padding="same", other_weight=None)
     x = rng.normal(size=(1, 12, 12, 2)).astype("float32")
     expected = np.asarray(layer(x))
     assert len(layer.operations) == 16
@@ -114,14 +114,14 @@ def test_gumbel_noise_is_drawn_in_training_only(rng):
     np.testing.assert_allclose(again(x), layer(x), atol=1e-6)
 
 
-def test_temperature_sharpens_the_shares():
-    layer = layers.DashConv1D(1, 3, temperature=2.0, **{**SMALL, "perturb": 0.1})
+def test_temperature_sharpens_the_probabilities():
+    layer = layers.DashConv1D(1, 3, temperature=2.0, **{**SMALL, "other_weight": 0.1})
     layer.build((None, 9, 1))
     before = layer.describe()
     assert layer.largest == "convolution_3"
     layer.temperature.assign(0.25)
     after = layer.describe()
-    assert after["share/convolution_3"] > before["share/convolution_3"]
+    assert after["probability/convolution_3"] > before["probability/convolution_3"]
     assert after["entropy"] < before["entropy"]
 
 

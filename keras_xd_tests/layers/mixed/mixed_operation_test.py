@@ -12,7 +12,7 @@ from keras_xd.testing import assert_close, check_layer
 
 
 def built(layer, rng, shape):
-    """Return the layer with random weights and shares."""
+    """Return the layer with random weights and probabilities."""
     layer.build(shape)
     for weight in layer.weights:
         weight.assign(rng.standard_normal(weight.shape))
@@ -20,7 +20,7 @@ def built(layer, rng, shape):
 
 
 def decide(layer, name):
-    """Give one operation the whole share."""
+    """Give one operation the whole probability."""
     logits = [150.0 * (other == name) for other in layer.operation_names]
     layer.logits.assign(logits)
 
@@ -46,7 +46,8 @@ def test_mixture_is_the_sum_of_its_operations(rank, arguments, rng):
     layer = built(layers.MixedOperation(rank, 6, **arguments), rng, x.shape)
     pairs = zip(softmax(layer.logits), layer.operations, strict=True)
     expected = sum(
-        share * np.asarray(inner.operate(keras.ops.convert_to_tensor(x))) for share, inner in pairs
+        probability * np.asarray(inner.operate(keras.ops.convert_to_tensor(x)))
+        for probability, inner in pairs
     )
     expected = layer.activation(expected + (0 if layer.bias is None else np.asarray(layer.bias)))
     assert layer(x).shape == layer.compute_output_shape(x.shape)
@@ -80,16 +81,16 @@ def test_the_own_convolution_is_one_of_the_operations(arguments, own, rng):
     assert_close(np.asarray(layer(x)), np.asarray(twin(x)))
 
 
-@pytest.mark.parametrize("perturb", [0.1, 0.875, 0.5, None, 0])
-def test_perturb(perturb):
-    layer = layers.MixedOperation1D(2, 5, padding="same", perturb=perturb)
+@pytest.mark.parametrize("other_weight", [0.1, 0.875, 0.5, None, 0])
+def test_perturb(other_weight):
+    layer = layers.MixedOperation1D(2, 5, padding="same", other_weight=other_weight)
     layer.build((None, 8, 2))
     described = layer.describe()
-    rest = 0.875 if perturb is None else perturb
+    rest = 0.875 if other_weight is None else other_weight
     expected = {name: rest / 7 for name in DARTS_OPERATIONS} | {"convolution_5": 1 - rest}
-    for name, share in expected.items():
-        np.testing.assert_allclose(described[f"share/{name}"], share, rtol=1e-6)
-    terms = [share * np.log(share) for share in expected.values() if share]
+    for name, probability in expected.items():
+        np.testing.assert_allclose(described[f"probability/{name}"], probability, rtol=1e-6)
+    terms = [probability * np.log(probability) for probability in expected.values() if probability]
     np.testing.assert_allclose(described["entropy"], -sum(terms), rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(
         described["entropy/relative"], -sum(terms) / np.log(8), rtol=1e-6, atol=1e-12
@@ -99,7 +100,7 @@ def test_perturb(perturb):
 def test_without_perturbation_it_is_the_convolution_to_the_bit(rng):
     x = rng.standard_normal((2, 8, 7, 3)).astype("float32")
     for padding, stride in (("same", 1), ("same", 2), ("valid", 1)):
-        layer = layers.MixedOperation2D(4, 5, stride, padding, perturb=0, activation="relu")
+        layer = layers.MixedOperation2D(4, 5, stride, padding, other_weight=0, activation="relu")
         twin = keras.layers.Conv2D(4, 5, stride, padding, activation="relu")
         twin.build(x.shape)
         layer.build(x.shape)
@@ -144,24 +145,24 @@ def test_complexity_by_hand(update, rng):
     layer = layers.MixedOperation2D(8, 3, 2, padding="same", groups=2, update=update)
     built(layer, rng, (None, 7, 6, 4))
     counts = np.array([9, 25, 9, 25, 0, 0, 0, 0]) * (4 * 3) * (4 // 2) * 8
-    shares = softmax(layer.logits)
+    probabilities = softmax(layer.logits)
     with tf.GradientTape() as tape:
         value = layer.complexity((None, 7, 6, 4))
-    np.testing.assert_allclose(value, shares @ counts, rtol=1e-6)
+    np.testing.assert_allclose(value, probabilities @ counts, rtol=1e-6)
     gradient = tape.gradient(value, layer.logits.value)
-    expected = shares * (counts - shares @ counts) if update == "softmax" else counts
+    expected = probabilities * (counts - probabilities @ counts) if update == "softmax" else counts
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-3)
 
 
 def test_gradient_descent_on_logits_is_an_exponentiated_gradient_step(rng):
-    """θ ← θ exp(-η g), clamped and normalised, g the gradient with respect to the shares."""
+    """θ ← θ exp(-η g), clamped and normalised, g the gradient with respect to the probabilities."""
     layer = layers.MixedOperation1D(
-        1, 3, padding="same", update="exponentiated_gradient", use_bias=False, perturb=None
+        1, 3, padding="same", update="exponentiated_gradient", use_bias=False, other_weight=None
     )
     model = keras.Sequential([keras.Input((8, 1)), layer])
     x = rng.standard_normal((4, 8, 1)).astype("float32")
     y = rng.standard_normal((4, 8, 1)).astype("float32")
-    rate = 5.0  # so large that some shares fall below the smallest
+    rate = 5.0  # so large that some probabilities fall below the smallest
     model.compile(
         keras_xd.optimizers.architecture_optimizer(
             model, keras.optimizers.SGD(0.0), keras.optimizers.SGD(rate)
@@ -180,7 +181,7 @@ def test_gradient_descent_on_logits_is_an_exponentiated_gradient_step(rng):
         theta = theta * np.exp(-rate * gradient)
         theta = np.maximum(theta / theta.sum(), 1e-5)
         theta /= theta.sum()
-        np.testing.assert_allclose(layer.shares, theta, rtol=2e-4)
+        np.testing.assert_allclose(layer.probabilities, theta, rtol=2e-4)
     assert theta.min() < 1.01e-5
 
 
@@ -201,7 +202,7 @@ def test_search_finds_the_operation_of_the_data(update, rng):
     layer = space.get_layer("layer")
     described = layer.describe()
     assert layer.largest == "max_pooling_3", described
-    assert described["share/max_pooling_3"] > 0.9, described
+    assert described["probability/max_pooling_3"] > 0.9, described
     found = keras_xd.finalize(search)
     bias = np.asarray(found.get_layer("layer").bias)
     np.testing.assert_allclose(np.asarray(found(x)), y + bias, rtol=1e-5, atol=1e-6)
@@ -216,7 +217,7 @@ def test_seeded_kernels_differ():
     assert np.abs(np.asarray(plain) - np.asarray(dilated)).min() > 0
 
 
-def test_reset_weights_keeps_the_shares(rng):
+def test_reset_weights_keeps_the_probabilities(rng):
     layer = built(layers.MixedOperation1D(2, 3), rng, (None, 8, 2))
     before = [np.asarray(weight) for weight in layer.weights]
     keras_xd.reset_weights(layer, seed=0)
@@ -224,7 +225,7 @@ def test_reset_weights_keeps_the_shares(rng):
         assert np.array_equal(old, weight) == (weight is layer.logits)
 
 
-SEARCHED = {"update": "exponentiated_gradient", "perturb": 0.5, "partial_channels": 4}
+SEARCHED = {"update": "exponentiated_gradient", "other_weight": 0.5, "partial_channels": 4}
 SEARCHED |= {"candidates": ("max_pooling_3", "average_pooling_3", "skip"), "padding": "causal"}
 
 
@@ -249,9 +250,13 @@ def test_layer_checks(layer_class, arguments, shape, settled):
         ({"candidates": ("skip", "skip")}, None, "different names of"),
         ({"candidates": ("convolution_3",)}, None, "an operation beside the convolution"),
         ({"candidates": ()}, None, "an operation beside the convolution"),
-        ({"perturb": 1}, None, "a number from 0 to below 1, or None.* Received: perturb=1"),
-        ({"perturb": -0.1}, None, "Received: perturb=-0.1"),
-        ({"perturb": True}, None, "Received: perturb=True"),
+        (
+            {"other_weight": 1},
+            None,
+            "a number from 0 to below 1, or None.* Received: other_weight=1",
+        ),
+        ({"other_weight": -0.1}, None, "Received: other_weight=-0.1"),
+        ({"other_weight": True}, None, "Received: other_weight=True"),
         ({"update": "sgd"}, None, "`update` must be one of 'softmax', 'exponentiated_gradient'"),
         ({"partial_channels": 4}, None, "must divide `filters`"),
         ({"partial_channels": 0}, None, "must be an integer of at least 1"),

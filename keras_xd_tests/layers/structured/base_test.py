@@ -18,7 +18,7 @@ def test_regularizers_act_on_each_factor():
 
 def test_seeds_make_starts_equal():
     def start(seed):
-        layer = layers.StructuredDense(8, "blast", share=0.9, seed=seed)
+        layer = layers.StructuredDense(8, "blast", density=0.9, seed=seed)
         layer.build((None, 6))
         return np.array(layer.kernel.dense())
 
@@ -48,7 +48,7 @@ def change_by_a_step(size, family, learning_rates):
     x = np.random.default_rng(0).normal(size=(1, size)).astype("float32")
     target = np.random.default_rng(1).normal(size=x.shape).astype("float32")
     layer = layers.StructuredDense(
-        size, family, share=0.25, learning_rates=learning_rates, seed=0, use_bias=False
+        size, family, density=0.25, learning_rates=learning_rates, seed=0, use_bias=False
     )
     model = keras.Sequential([keras.Input((size,)), layer])
     before = np.array(model(x))
@@ -71,7 +71,9 @@ def test_a_step_changes_outputs_as_one_of_a_dense_layer(family):
 def test_rates_leave_kernels_and_starts_as_they_are(family, rng):
     kernel, found = rng.normal(size=(30, 42)), {}
     for learning_rates in ("spectral", "equal"):
-        layer = layers.StructuredDense(42, family, share=0.6, learning_rates=learning_rates, seed=5)
+        layer = layers.StructuredDense(
+            42, family, density=0.6, learning_rates=learning_rates, seed=5
+        )
         layer.build((None, 30))
         start = np.array(layer.kernel.dense())
         layer.project(kernel)
@@ -82,7 +84,7 @@ def test_rates_leave_kernels_and_starts_as_they_are(family, rng):
 
 def test_weights_of_other_rates_are_refused(tmp_path):
     def model(learning_rates):
-        layer = layers.StructuredDense(12, share=0.7, learning_rates=learning_rates, name="layer")
+        layer = layers.StructuredDense(12, density=0.7, learning_rates=learning_rates, name="layer")
         return keras.Sequential([keras.Input((18,)), layer])
 
     one = model("spectral")

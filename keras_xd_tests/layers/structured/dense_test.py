@@ -20,7 +20,7 @@ every_family = pytest.mark.parametrize("family", FAMILIES)
 )
 def test_layer(family, sizes):
     arguments = {"units": 10, "family": family, "activation": "tanh", "seed": 1}
-    arguments |= {"share": 0.6} if sizes is None else {"sizes": sizes}
+    arguments |= {"density": 0.6} if sizes is None else {"sizes": sizes}
     check_layer(layers.StructuredDense, arguments, (3, 5, 6), run_jit=family == "monarch")
 
 
@@ -28,7 +28,7 @@ def test_layer(family, sizes):
 @pytest.mark.parametrize("shape", [(30, 42), (42, 30)])
 def test_a_projected_kernel_is_used(family, shape, rng):
     kernel = rng.normal(size=shape)
-    layer = layers.StructuredDense(shape[1], family, share=0.5, bias_initializer="normal")
+    layer = layers.StructuredDense(shape[1], family, density=0.5, bias_initializer="normal")
     x = rng.normal(size=(4, 2, shape[0])).astype("float32")
     layer.build(x.shape)
     projection = layer.project(kernel)
@@ -43,11 +43,11 @@ def test_a_projected_kernel_is_used(family, shape, rng):
 
 @every_family
 def test_files_configurations_and_mixed_precision(family, rng):
-    arguments = {"units": 12, "family": family, "share": 0.7, "dtype": "mixed_bfloat16"}
+    arguments = {"units": 12, "family": family, "density": 0.7, "dtype": "mixed_bfloat16"}
     check_config(layers.StructuredDense, arguments)
     x = rng.normal(size=(3, 18)).astype("float32")
     inputs = keras.Input((18,))
-    layer = layers.StructuredDense(12, family, share=0.7)
+    layer = layers.StructuredDense(12, family, density=0.7)
     check_file(keras.Model(inputs, layer(inputs)), x)
     half = layers.StructuredDense(**arguments)
     half.build(x.shape)
@@ -96,9 +96,9 @@ def test_multiply_adds(family, sizes, count):
     [
         ({"units": 0}, "units=0"),
         ({"family": "sparse"}, "`family` must be one of .* Received: family='sparse'"),
-        ({"share": 0}, "share=0"),
+        ({"density": 0}, "density=0"),
         ({"sizes": {"rank": 3}}, r"of the family 'monarch' must be a dictionary of \['blocks'\]"),
-        ({"share": 0.01}, "smallest monarch matrix of shape .* has 36 numbers"),
+        ({"density": 0.01}, "smallest monarch matrix of shape .* has 36 numbers"),
         ({"units": 7}, "common divisor above 1. Received: matrix of shape"),
         ({"sizes": {"blocks": 5}}, "Received: blocks=5"),
         ({"family": "blast", "sizes": {"blocks": 2}}, "sizes of a blast matrix are"),
@@ -110,7 +110,7 @@ def test_bad_input(arguments, message):
 
 
 def test_kernels_of_other_shapes_and_unknown_sizes():
-    layer = layers.StructuredDense(4, share=1.0)
+    layer = layers.StructuredDense(4, density=1.0)
     with pytest.raises(ValueError, match="must have a known size"):
         layer.build((None, None))
     layer.build((None, 6))
@@ -119,7 +119,7 @@ def test_kernels_of_other_shapes_and_unknown_sizes():
 
 
 def test_multiply_adds_count_every_vector_of_a_sample():
-    layer = layers.StructuredDense(6, "monarch", share=0.7)
+    layer = layers.StructuredDense(6, "monarch", density=0.7)
     layer.build((None, 3, 4, 8))
     single = layer.kernel.product.multiply_adds
     assert layer.multiply_adds((None, 8)) == single > 0

@@ -40,7 +40,7 @@ def test_equals_einsum_dense(equation, output_shape, bias_axes, shape, rng):
     if bias_axes:
         layer.bias.assign(twin.bias)
     assert_close(model.predict(x, verbose=0), expected)
-    structured = layers.StructuredEinsumDense(equation, output_shape, "low_rank", share=0.9)
+    structured = layers.StructuredEinsumDense(equation, output_shape, "low_rank", density=0.9)
     structured(x)
     projection = structured.project(twin.kernel)
     assert 0 < projection.error < 0.9
@@ -69,11 +69,11 @@ def test_layer(rng):
         ({"output_shape": (None, None)}, "Axis 'd' of the kernel must have a known size"),
         ({"output_shape": (2, None, None, 8)}, "`output_shape` must have at most"),
         ({"bias_axes": "z"}, "Received: bias_axes='z'"),
-        ({"share": 0.1}, "smallest monarch matrix"),
+        ({"density": 0.1}, "smallest monarch matrix"),
     ],
 )
 def test_bad_input(arguments, message):
-    arguments = {"equation": "abc,cd->abd", "output_shape": (None, 8), "share": 0.9, **arguments}
+    arguments = {"equation": "abc,cd->abd", "output_shape": (None, 8), "density": 0.9, **arguments}
     arguments = {"family": "monarch", **arguments}
     with pytest.raises(ValueError, match=message):
         layers.StructuredEinsumDense(**arguments).build((None, 5, 6))

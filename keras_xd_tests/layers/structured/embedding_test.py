@@ -18,7 +18,7 @@ def plain_array(tensor):
 @every_family
 def test_rows_of_a_projected_table(family, rng):
     table = rng.normal(size=(TOKENS, 24)).astype("float32")
-    layer = layers.StructuredEmbedding(TOKENS, 24, family, share=0.6)
+    layer = layers.StructuredEmbedding(TOKENS, 24, family, density=0.6)
     tokens = rng.integers(TOKENS, size=(3, 5)).astype("int32")
     assert tuple(layer(tokens).shape) == (3, 5, 24)
     projection = layer.project(table)
@@ -36,7 +36,7 @@ def test_training_files_configurations_and_precision(family, rng):
         "input_dim": TOKENS,
         "output_dim": 8,
         "family": family,
-        "share": 0.7,
+        "density": 0.7,
         "embeddings_stddev": 0.2,
         "embeddings_regularizer": keras.regularizers.L2(1e-3),
         "mask_zero": True,
@@ -46,7 +46,7 @@ def test_training_files_configurations_and_precision(family, rng):
     check_config(layers.StructuredEmbedding, arguments)
     tokens = rng.integers(TOKENS, size=(4, 6)).astype("int32")
     inputs = keras.Input((6,), dtype="int32")
-    layer = layers.StructuredEmbedding(TOKENS, 8, family, share=0.7)
+    layer = layers.StructuredEmbedding(TOKENS, 8, family, density=0.7)
     model = keras.Model(inputs, keras.layers.Flatten()(layer(inputs)))
     eager = family != "blast"
     model.compile(keras.optimizers.Adam(0.01), "mse", run_eagerly=eager)
@@ -56,7 +56,7 @@ def test_training_files_configurations_and_precision(family, rng):
     for old, variable in zip(before, layer.trainable_variables, strict=True):
         assert np.abs(plain_array(variable) - old).max() > 0
     check_file(model, tokens)
-    half = layers.StructuredEmbedding(TOKENS, 8, family, share=0.7, dtype="mixed_bfloat16")
+    half = layers.StructuredEmbedding(TOKENS, 8, family, density=0.7, dtype="mixed_bfloat16")
     half.build((None, 6))
     half.set_weights(layer.get_weights())
     outputs = half(tokens)
@@ -81,7 +81,7 @@ def test_tokens_of_any_type_and_shape_and_their_mask(rng):
 def test_the_start_has_the_deviation_asked_for(family, deviation):
     tokens, found = np.arange(1024, dtype="int32"), []
     for seed in range(6):
-        options = {"embeddings_stddev": deviation, "share": 0.5, "seed": seed}
+        options = {"embeddings_stddev": deviation, "density": 0.5, "seed": seed}
         layer = layers.StructuredEmbedding(1024, 64, family, **options)
         found.append(np.std(plain_array(layer(tokens))))
     assert np.sqrt(np.mean(np.square(found))) == pytest.approx(deviation, rel=0.15)
@@ -99,7 +99,7 @@ def test_a_step_of_adam_changes_rows_as_those_of_keras(family, rng):
         model.fit(tokens, y, batch_size=64, verbose=0)
         return np.sqrt(np.mean(np.square(plain_array(layer(tokens)) - before)))
 
-    own = change(layers.StructuredEmbedding(64, 32, family, share=0.5, seed=0))
+    own = change(layers.StructuredEmbedding(64, 32, family, density=0.5, seed=0))
     assert 1 / 3 < own / change(keras.layers.Embedding(64, 32)) < 3
 
 
@@ -107,7 +107,7 @@ def test_rows_that_no_token_has():
     assert [rows_of(count) for count in (1, 2, 3, 50, 4096, 10000, 30522)] == [
         *(1, 2, 3, 52, 4096, 10048, 30528)
     ]
-    layer = layers.StructuredEmbedding(30522, 768, "block_tensor_train", share=0.1)
+    layer = layers.StructuredEmbedding(30522, 768, "block_tensor_train", density=0.1)
     layer.build((None, 128))
     assert layer.kernel.inputs == 30528 and layer.count_params() <= 0.1 * 30528 * 768
 
@@ -129,7 +129,7 @@ def test_what_a_row_costs():
         ({"embeddings_stddev": 0}, "embeddings_stddev.*0"),
         ({"mask_zero": "yes"}, "mask_zero.*'yes'"),
         ({"family": "monarch", "sizes": {"blocks": 5}}, "`blocks` must divide.*96"),
-        ({"family": "monarch", "share": 0.01}, "The smallest monarch matrix"),
+        ({"family": "monarch", "density": 0.01}, "The smallest monarch matrix"),
     ],
 )
 def test_bad_input(options, message):
@@ -143,7 +143,11 @@ def test_bad_input(options, message):
 
 @pytest.mark.parametrize("candidate", range(4))
 def test_mixtures_of_tables(candidate, rng):
-    options = {"families": ("low_rank", "blast", "monarch", "dense"), "shares": (0.5,), "seed": 1}
+    options = {
+        "families": ("low_rank", "blast", "monarch", "dense"),
+        "densities": (0.5,),
+        "seed": 1,
+    }
     check_config(layers.MixedEmbedding, {"input_dim": TOKENS, "output_dim": 24, **options})
     layer = layers.MixedEmbedding(TOKENS, 24, **options)
     tokens = rng.integers(TOKENS, size=(3, 5)).astype("int32")

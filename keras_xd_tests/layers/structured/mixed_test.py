@@ -6,7 +6,7 @@ import keras_xd
 from keras_xd import layers
 from keras_xd.testing import assert_close, check_config, check_file, check_layer
 
-SEARCHED = {"families": ("low_rank", "monarch", "dense"), "shares": (0.5,)}
+SEARCHED = {"families": ("low_rank", "monarch", "dense"), "densities": (0.5,)}
 LAYERS = {
     "dense": (layers.MixedDense, {"units": 12, "activation": "tanh"}, (3, 4, 8)),
     "einsum": (
@@ -101,6 +101,6 @@ def test_architectures_are_moved_between_equal_mixtures(tmp_path):
     other, _ = built("dense", seed=8)
     keras_xd.load_architecture(keras.Model(inputs, other(inputs)), tmp_path / "found.json")
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(other.logits), [1.0, 2.0, 3.0])
-    third, _ = built("dense", shares=(0.6,))
+    third, _ = built("dense", densities=(0.6,))
     with pytest.raises(ValueError, match="candidates"):
         keras_xd.load_architecture(keras.Model(inputs, third(inputs)), tmp_path / "found.json")

@@ -10,7 +10,7 @@ EVERY = (*families.FAMILIES, "dense")
 
 
 def built(shape=(30, 42), **options):
-    layer = layers.MixedDense(shape[1], **{"families": EVERY, "shares": (0.9, 0.5), **options})
+    layer = layers.MixedDense(shape[1], **{"families": EVERY, "densities": (0.9, 0.5), **options})
     layer.build((None, shape[0]))
     layer.logits.assign(np.random.default_rng(2).normal(size=layer.logits.shape))
     return layer
@@ -27,7 +27,7 @@ def test_a_mixture_is_the_sum_of_its_candidates(rng):
 
 
 def test_expected_costs_are_those_of_the_candidates():
-    layer = built(families=("low_rank", "dense"), shares=(0.5,))
+    layer = built(families=("low_rank", "dense"), densities=(0.5,))
     layer.logits.assign([0.0, np.log(3)])
     rank = int(0.5 * 30 * 42) // 72
     expected = 0.25 * 72 * rank + 0.75 * 30 * 42
@@ -58,8 +58,8 @@ def test_candidates_that_a_kernel_cannot_become_are_left_out():
         ({"families": ("sparse", "dense")}, "`families` must be one of .*'sparse'"),
         ({"families": "dense"}, "`families` must be a list or tuple"),
         ({"families": ("dense", "dense")}, "`families` must be different ones"),
-        ({"shares": (0.5, 0.0)}, "share=0.0"),
-        ({"shares": ()}, "`shares` must be different ones"),
+        ({"densities": (0.5, 0.0)}, "density=0.0"),
+        ({"densities": ()}, "`densities` must be different ones"),
         ({"families": ("dense",)}, "two candidates or more .* are left"),
         ({"families": ("monarch", "dense"), "units": 41}, "monarch_0.5: .*common divisor"),
         ({"learning_rates": "fast"}, "`learning_rates` must be one of"),
@@ -72,7 +72,7 @@ def test_bad_input(options, message):
 
 @pytest.mark.parametrize("index", range(3))
 def test_the_chosen_one_is_the_nearest_to_the_mixture(index, rng):
-    layer = built(families=("low_rank", "monarch"), shares=(0.5, 0.25))
+    layer = built(families=("low_rank", "monarch"), densities=(0.5, 0.25))
     layer.logits.assign(2.0 * np.eye(4)[index])
     plain = layer.finalize()
     found, target = np.array(plain.kernel.dense()), np.array(layer.kernel.dense())

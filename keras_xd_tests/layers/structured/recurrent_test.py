@@ -28,7 +28,7 @@ def test_equals_the_layer_of_keras(keras_class, structured, rng):
     assert_close(np.array(space(x)), np.array(model(x)))
     assert keras_xd.complexity(space) == keras_xd.complexity(model)
     check_file(space, x)
-    small = keras_xd.rewrite(model, to="structured", family="low_rank", share=0.5)
+    small = keras_xd.rewrite(model, to="structured", family="low_rank", density=0.5)
     names = [row.name for row in small.report.rows]
     assert names == ["recurrent/kernel", "recurrent/recurrent_kernel"]
     assert small.count_params() < 0.7 * model.count_params()
@@ -53,11 +53,11 @@ def test_layer(rng):
 
 
 def test_a_forgetting_gate_starts_open():
-    cell = StructuredLSTMCell(4, "low_rank", share=0.9)
+    cell = StructuredLSTMCell(4, "low_rank", density=0.9)
     cell.build((None, 6))
     bias = keras.ops.convert_to_numpy(cell.bias)
     np.testing.assert_array_equal(bias, np.repeat([0, 1, 0, 0], 4))
-    plain = StructuredLSTMCell(4, "low_rank", share=0.9, unit_forget_bias=False)
+    plain = StructuredLSTMCell(4, "low_rank", density=0.9, unit_forget_bias=False)
     plain.build((None, 6))
     assert not keras.ops.convert_to_numpy(plain.bias).any()
 
@@ -73,7 +73,7 @@ def test_bad_input():
     x = keras.layers.LSTM(4, recurrent_dropout=0.1, name="drops", return_sequences=True)(inputs)
     x = keras.layers.GRU(4, reset_after=False, name="before", return_sequences=True)(x)
     model = keras.Model(inputs, keras.layers.Dense(8, name="dense")(x))
-    left = keras_xd.rewrite(model, to="structured", share=0.9).report.left
+    left = keras_xd.rewrite(model, to="structured", density=0.9).report.left
     assert left["drops"] == "it has recurrent dropout"
     assert left["before"].startswith("its reset gate")
     assert set(left) == {"drops", "before"}
@@ -100,7 +100,7 @@ def test_both_directions(tmp_path, rng):
 def test_dropout_of_inputs(rng):
     x = rng.normal(size=(3, 4, 6)).astype("float32")
     for structured in (layers.StructuredLSTM, layers.StructuredGRU):
-        layer = structured(4, "low_rank", share=0.9, dropout=0.5, seed=1)
+        layer = structured(4, "low_rank", density=0.9, dropout=0.5, seed=1)
         kept = np.array(layer(x))
         np.testing.assert_array_equal(np.array(layer(x)), kept)
         assert np.abs(np.array(layer(x, training=True)) - kept).max() > 1e-3

@@ -27,7 +27,7 @@ CANDIDATES = ("convolution_3", "max_pooling_3", "skip", "zero")
 
 
 def mixture(name="mix", **options):
-    options = {"candidates": CANDIDATES, "perturb": None, "padding": "same", **options}
+    options = {"candidates": CANDIDATES, "other_weight": None, "padding": "same", **options}
     return MixedOperation1D(1, 3, name=name, **options)
 
 
@@ -44,21 +44,21 @@ def fit(layers, guard, epochs=2, rate=0.0, shape=(8, 1), **options):
     return history.history, [str(w.message) for w in caught if w.category is UserWarning]
 
 
-def set_shares(layer, *shares):
-    layer.logits.assign(np.log(np.array(shares, "float32")))
+def set_probabilities(layer, *probabilities):
+    layer.logits.assign(np.log(np.array(probabilities, "float32")))
 
 
 def test_collapse_is_the_share_of_operations_without_weights():
     layers = [mixture("first"), mixture("second"), Gates(1, name="gated")]
     keras.Sequential([keras.Input((8, 1)), *layers])
-    set_shares(layers[0], 0.05, 0.35, 0.3, 0.3)
-    set_shares(layers[1], 0.7, 0.1, 0.1, 0.1)
+    set_probabilities(layers[0], 0.05, 0.35, 0.3, 0.3)
+    set_probabilities(layers[1], 0.7, 0.1, 0.1, 0.1)
     history, messages = fit(layers, CollapseGuard(0.9, minimum_distance=None))
     assert messages == [
-        "Epoch 1: layer 'first' has collapsed: operations without weights have the share 0.95, "
-        "the relative entropy of all shares is 0.894."
+        "Epoch 1: layer 'first' has collapsed: operations without weights have probability 0.95, "
+        "the relative entropy of all probabilities is 0.894."
     ]
-    np.testing.assert_allclose(history["parameter_free_share"], (0.95 + 0.3) / 2, rtol=1e-6)
+    np.testing.assert_allclose(history["parameter_free_probability"], (0.95 + 0.3) / 2, rtol=1e-6)
     first = -(0.05 * np.log(0.05) + 0.35 * np.log(0.35) + 0.6 * np.log(0.3)) / np.log(4)
     second = -(0.7 * np.log(0.7) + 0.3 * np.log(0.1)) / np.log(4)
     np.testing.assert_allclose(history["mixture_entropy"], (first + second) / 2, rtol=1e-6)
@@ -68,9 +68,9 @@ def test_other_operations_and_no_limit():
     layer = mixture()
     guard = CollapseGuard(0.2, operations=["skip"], minimum_distance=None)
     history, messages = fit([layer], guard, 1)
-    assert history["parameter_free_share"] == [0.25] and "the share 0.25" in messages[0]
+    assert history["parameter_free_probability"] == [0.25] and "probability 0.25" in messages[0]
     history, messages = fit([mixture()], CollapseGuard(None, minimum_distance=None), 1)
-    assert history["parameter_free_share"] == [0.75] and not messages
+    assert history["parameter_free_probability"] == [0.75] and not messages
 
 
 def test_stalled_architecture_is_reported_once_after_warmup():
@@ -84,7 +84,7 @@ def test_stalled_architecture_is_reported_once_after_warmup():
         "distance 0 from its start."
     ]
     assert history["architecture_distance"] == [0.0] * 4
-    assert "parameter_free_share" not in history
+    assert "parameter_free_probability" not in history
 
 
 def test_distance_is_relative_to_the_start():
@@ -122,9 +122,9 @@ def test_frozen_layers_do_not_stall():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"share": 0}, "`share` must be a number above 0.*share=0"),
-        ({"share": 1.1}, "`share` must be a number above 0.*share=1.1"),
-        ({"share": "most"}, "`share` must be a number above 0.*share='most'"),
+        ({"probability": 0}, "`probability` must be a number above 0.*probability=0"),
+        ({"probability": 1.1}, "`probability` must be a number above 0.*probability=1.1"),
+        ({"probability": "most"}, "`probability` must be a number above 0.*probability='most'"),
         ({"minimum_distance": 0.0}, "`minimum_distance` must be a positive.*=0.0"),
         ({"operations": "skip"}, "`operations` must be a list of names.*'skip'"),
         ({"patience": 0}, "`patience` must be an integer.*patience=0"),
@@ -152,7 +152,7 @@ def test_cells_collapse_too():
     normal, reduction = (model.get_layer(name).architecture for name in ("cell1", "cell2"))
     normal.logits.assign(np.tile([9.0, 0], (18, 1)))
     reduction.logits.assign(np.zeros((18, 2)))
-    guard = keras_xd.callbacks.CollapseGuard(share=0.9)
+    guard = keras_xd.callbacks.CollapseGuard(probability=0.9)
     found = {}
     guard.set_model(search)
     guard.on_train_begin()
@@ -162,9 +162,11 @@ def test_cells_collapse_too():
     reports = [str(w.message) for w in warned if "has collapsed" in str(w.message)]
     assert [report.split("'")[1].split("/")[-1] for report in reports] == ["cell1"]
     # One normal cell of three has 0.9999 in its identities, the others a half.
-    share = normal.describe()["share/identity"]
-    others = reduction.describe()["share/identity"]
-    np.testing.assert_allclose(found["parameter_free_share"], (share + 2 * others) / 3, rtol=1e-6)
+    probability = normal.describe()["probability/identity"]
+    others = reduction.describe()["probability/identity"]
+    np.testing.assert_allclose(
+        found["parameter_free_probability"], (probability + 2 * others) / 3, rtol=1e-6
+    )
     entropies = [cell.describe()["entropy/relative"] for cell in (normal, reduction)]
     np.testing.assert_allclose(
         found["mixture_entropy"], (entropies[0] + 2 * entropies[1]) / 3, rtol=1e-6
@@ -172,9 +174,9 @@ def test_cells_collapse_too():
 
 
 def test_limits_are_borders():
-    """A share that equals the limit is a collapse; a distance that equals it is no stall."""
+    """A probability that equals the limit is a collapse; a distance that equals it is no stall."""
     _, messages = fit([mixture()], CollapseGuard(0.75, minimum_distance=None), 1)
-    assert len(messages) == 1 and "the share 0.75" in messages[0]
+    assert len(messages) == 1 and "probability 0.75" in messages[0]
     found = []
     for distance in (1e-9, None, 1.001):
         keras.utils.set_random_seed(20)

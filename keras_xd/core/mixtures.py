@@ -12,14 +12,14 @@ from keras import ops
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import Config, Description, Tensor
 
-SMALLEST_SHARE = 1e-5
-# Names that stand for those of the largest shares, by the ids of their layers.
+SMALLEST_PROBABILITY = 1e-5
+# Names that stand for those of the largest probabilities, by the ids of their layers.
 _CHOSEN: contextvars.ContextVar[dict[int, str] | None]
 _CHOSEN = contextvars.ContextVar("chosen", default=None)
 
 
-class CandidateShares(SearchableLayer):
-    """A layer that mixes candidates by shares: the softmax of its `logits`.
+class CandidateMixture(SearchableLayer):
+    """A layer that mixes candidates by probabilities: the softmax of its `logits`.
 
     A subclass has `operation_names`, and makes the variable `logits` in its `build`.
     """
@@ -37,28 +37,28 @@ class CandidateShares(SearchableLayer):
         return [self.logits]
 
     @property
-    def shares(self) -> Tensor:
-        """The share of each candidate, a tensor."""
+    def probabilities(self) -> Tensor:
+        """The probability of each candidate, a tensor."""
         return ops.softmax(ops.convert_to_tensor(self.logits))
 
     @property
     def largest(self) -> str:
-        """The name of the candidate of the largest share, which `finalize()` keeps."""
+        """The name of the candidate of the largest probability, which `finalize()` keeps."""
         chosen = (_CHOSEN.get() or {}).get(id(self))
         if chosen is not None:
             return chosen
         return self.operation_names[int(np.argmax(ops.convert_to_numpy(self.logits)))]
 
     def describe(self) -> Description:
-        """Return `share/<operation>` of each candidate, and the `entropy` of the shares in nats."""
-        shares = np.asarray(ops.convert_to_numpy(self.shares), "float64")
-        positive = shares[shares > 0]
+        """Return `probability/<operation>` of each candidate, and their `entropy` in nats."""
+        probabilities = np.asarray(ops.convert_to_numpy(self.probabilities), "float64")
+        positive = probabilities[probabilities > 0]
         entropy = abs(float(-np.sum(positive * np.log(positive))))
-        named = zip(self.operation_names, shares, strict=True)
+        named = zip(self.operation_names, probabilities, strict=True)
         return {
-            **{f"share/{name}": float(share) for name, share in named},
+            **{f"probability/{name}": float(probability) for name, probability in named},
             "entropy": entropy,
-            "entropy/relative": entropy / math.log(len(shares)),
+            "entropy/relative": entropy / math.log(len(probabilities)),
         }
 
     def architecture_signature(self) -> Config:
@@ -67,19 +67,19 @@ class CandidateShares(SearchableLayer):
         return {**signature, "operations": list(self.operation_names)}
 
     def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
-        """Return logits of shares that are drawn evenly from all possible ones."""
-        shares = generator.dirichlet(np.ones(len(self.operation_names)))
-        return [np.log(np.maximum(shares, SMALLEST_SHARE))]
+        """Return logits of probabilities that are drawn evenly from all possible ones."""
+        probabilities = generator.dirichlet(np.ones(len(self.operation_names)))
+        return [np.log(np.maximum(probabilities, SMALLEST_PROBABILITY))]
 
 
-def expected_count(shares: Tensor, counts: Sequence[float]) -> Tensor:
-    """Return the mean of counts by shares of any float type, in float32: half types overflow."""
-    return ops.sum(ops.cast(shares, "float32") * ops.convert_to_tensor(counts, "float32"))
+def expected_count(probabilities: Tensor, counts: Sequence[float]) -> Tensor:
+    """Return the expected count, in float32 for every float type: half types overflow."""
+    return ops.sum(ops.cast(probabilities, "float32") * ops.convert_to_tensor(counts, "float32"))
 
 
 @contextlib.contextmanager
-def chosen_candidates(layers: Sequence[CandidateShares], names: Sequence[str]) -> Iterator[None]:
-    """Return a context manager in which candidates count as those of the largest shares."""
+def chosen_candidates(layers: Sequence[CandidateMixture], names: Sequence[str]) -> Iterator[None]:
+    """Return a context manager in which candidates count as those of the largest probabilities."""
     chosen = {id(layer): name for layer, name in zip(layers, names, strict=True)}
     token = _CHOSEN.set(chosen)
     try:

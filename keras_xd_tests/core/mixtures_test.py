@@ -2,11 +2,11 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd.core.shares import SMALLEST_SHARE, CandidateShares, chosen_candidates
+from keras_xd.core.mixtures import SMALLEST_PROBABILITY, CandidateMixture, chosen_candidates
 
 
-class Two(CandidateShares):
-    """A sum of two numbers by shares."""
+class Two(CandidateMixture):
+    """A sum of two numbers by probabilities."""
 
     operation_names = ("one", "two")
 
@@ -14,7 +14,7 @@ class Two(CandidateShares):
         self.logits = self.add_weight(name="logits", shape=(2,), initializer="zeros")
 
     def call(self, inputs):
-        return inputs * keras.ops.sum(self.shares * keras.ops.arange(1.0, 3.0))
+        return inputs * keras.ops.sum(self.probabilities * keras.ops.arange(1.0, 3.0))
 
 
 def built(logits):
@@ -26,10 +26,12 @@ def built(logits):
 
 def test_what_a_mixture_tells():
     layer = built([0.0, np.log(3)])
-    np.testing.assert_allclose(keras.ops.convert_to_numpy(layer.shares), [0.25, 0.75], rtol=1e-6)
+    np.testing.assert_allclose(
+        keras.ops.convert_to_numpy(layer.probabilities), [0.25, 0.75], rtol=1e-6
+    )
     assert layer.largest == "two" and layer.architecture_variables == [layer.logits]
     described = layer.describe()
-    assert described["share/two"] == pytest.approx(0.75)
+    assert described["probability/two"] == pytest.approx(0.75)
     entropy = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
     assert described["entropy"] == pytest.approx(entropy)
     assert described["entropy/relative"] == pytest.approx(entropy / np.log(2))
@@ -47,4 +49,4 @@ def test_random_shares_are_even_and_bounded(rng):
     layer = built([5.0, 0.0])
     drawn = np.array([layer.random_architecture(rng)[0] for _ in range(400)])
     assert 0.4 < np.mean(drawn[:, 0] > drawn[:, 1]) < 0.6
-    assert drawn.min() >= np.log(SMALLEST_SHARE)
+    assert drawn.min() >= np.log(SMALLEST_PROBABILITY)
