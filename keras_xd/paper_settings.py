@@ -87,7 +87,7 @@ for _backbone, _data, _rate, _warmup, _darts_rate, _darts_warmup, _perturb in _T
     XD[f"{_backbone}_{_data}_darts_operations"] = _experiment(
         *_common,
         _architecture("appendix C, table 5", "Adam", _darts_rate, _darts_warmup),
-        ("appendix C, table 5", {"perturb": _perturb}),
+        ("appendix C, table 5", {"other_weight": _perturb}),
         *(_XD_SCHEDULE, _DARTS_OPERATIONS),
     )
     if _backbone == "resnet20":

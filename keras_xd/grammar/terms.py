@@ -373,13 +373,14 @@ def _read_formula(text, rules):
 
 def _readings(operator, position, arguments, rules, level, leaves, text):
     """Return the first two terms of each symbol that a part may be, with `level` parts around."""
-    if rules is None:
-        chosen = [readings[None][0] for readings in arguments]
-        return {None: [Term("TERM" if arguments else None, operator, chosen)]}
     # A leaf is a terminal, or a nonterminal where the depth bound leaves room for one.
-    key = (operator, level < rules.max_depth)
+    key = (operator, rules is None or level < rules.max_depth)
     if not arguments and key in leaves:
         return leaves[key]
+    if rules is None:
+        chosen = [readings[None][0] for readings in arguments]
+        found = {None: [Term("TERM" if arguments else None, operator, chosen)]}
+        return found if arguments else leaves.setdefault(key, found)
     readings = {} if arguments else {operator: [Term(None, operator)]}
     productions = rules.by_operator.get(operator, ())
     for production in productions if key[1] else ():

@@ -3,7 +3,7 @@
 import keras_tuner as kt
 import numpy as np
 
-from keras_xd.grammar import Grammar, Topology, read_term
+from keras_xd.grammar import Grammar, Topology, parse
 from tuner_integration.points import PointSpace, TriedPoints
 
 GRAMMAR = Grammar("S -> Linear2 A A | Linear1 A\nA -> conv | pool | relu")
@@ -85,7 +85,7 @@ def test_distances_are_mean_squares():
 def test_points_with_equal_networks_are_tried():
     known = {}
     same = [
-        read_term(text)
+        parse(text)
         for text in ("(S Linear2 conv id)", "(S Linear1 conv)", "(S Residual2 zero conv conv)")
     ]
     tried = TriedPoints([(("s", same[0]), ("rate", 0.1), ("bias", True))], known=known)
@@ -93,12 +93,12 @@ def test_points_with_equal_networks_are_tried():
         assert (("s", term), ("rate", 0.1), ("bias", True)) in tried
         assert (("s", term), ("rate", 0.2), ("bias", True)) not in tried
         assert (("s", term), ("rate", 0.1)) not in tried
-    assert (("s", read_term("(S Linear1 pool)")), ("rate", 0.1), ("bias", True)) not in tried
-    assert set(known) == {*same, read_term("(S Linear1 pool)")}
+    assert (("s", parse("(S Linear1 pool)")), ("rate", 0.1), ("bias", True)) not in tried
+    assert set(known) == {*same, parse("(S Linear1 pool)")}
 
 
 def test_terms_of_other_operators_are_compared_as_they_are():
-    a, b = read_term("(S blend conv id)"), read_term("(S blend id conv)")
+    a, b = parse("(S blend conv id)"), parse("(S blend id conv)")
     tried = TriedPoints([(("s", a),)])
     assert (("s", a),) in tried and (("s", b),) not in tried
     pair = {"blend": Topology(((1, 2), (1, 2)))}
