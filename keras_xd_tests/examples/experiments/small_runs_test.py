@@ -235,6 +235,8 @@ REFUSED = {
     "chrysalis --experiment transfer --subset 4": "none of the classes",
     "nos search --cells 2": "at least 3",
     "nos search --drop-path 1": "0 to below 1",
+    "nos calibration --transfer cifar100": "--transfer is of the experiment search",
+    "nos search --backbone resnet18": "--backbone is of the experiment calibration",
     "nos calibration --methods nos": "--methods of calibration are",
     "nos calibration --pool 3": "--pool must divide",
     "structured --shares 0": "--shares must be above 0",
