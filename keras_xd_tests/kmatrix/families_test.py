@@ -77,7 +77,12 @@ BAD = [
             ((5, 9), "monarch", 0.9, r"common divisor above 1. Received: matrix of .* \(5, 9\)"),
             ((5, 9), "blast", 0.9, "common divisor"),
             ((5, 7), "block_tensor_train", 0.9, r"must factor. Received: .* shape \(5, 7\)"),
-            ((6, 9), "low_rank", 0.1, "has 15 numbers, a density of 0.28. Received: a density for 5"),
+            (
+                (6, 9),
+                "low_rank",
+                0.1,
+                "has 15 numbers, a density of 0.28. Received: a density for 5",
+            ),
             ((6, 9), "monarch", 0.3, "has 45 numbers"),
             ((6, 9), "blast", 0.3, "has 24 numbers"),
             ((6, 8), "block_tensor_train", 0.1, "smallest block_tensor_train matrix"),
