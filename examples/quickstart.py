@@ -2,6 +2,7 @@
 
     python examples/quickstart.py
     python examples/quickstart.py --seeds 3
+    python examples/quickstart.py --seeds 3 --split validation --space k_operation
 
 Images whose rows and columns are permuted, all in the same way, hold the same information as
 before, but a convolution is the wrong operation for them. The script turns a backbone CNN into a
@@ -42,9 +43,11 @@ WEIGHTS_RATE, ARCHITECTURE_RATE = 3e-2, 3e-3
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-def search_operations(backbone, train, weights_optimizer, architecture_optimizer, path, **fit):
+def search_operations(
+    backbone, train, weights_optimizer, architecture_optimizer, path, to="xd", **fit
+):
     """Rewrite, search, finalize, export: the road that this package is made for."""
-    space = keras_xd.rewrite(backbone, to="xd", depth=1)
+    space = keras_xd.rewrite(backbone, to=to, depth=1)
 
     search = keras_xd.SearchModel(space)
     search.compile(
@@ -85,7 +88,7 @@ def make_dense(input_shape, filters):
     layers = [
         keras.Input(input_shape, name="image"),
         keras.layers.Flatten(),
-        keras.layers.Dense(7 * filters // 2, name="hidden"),
+        keras.layers.Dense(4 * filters, name="hidden"),
         keras.layers.BatchNormalization(momentum=0.8),
         keras.layers.ReLU(),
         keras.layers.Dense(CLASSES, name="logits"),
@@ -109,7 +112,9 @@ def run(kind, seed, train, test, options):
 
     clock, path = reporting.EpochClock(), options.output / f"search_{kind}_{seed}"
     optimizers = adam(WEIGHTS_RATE), adam(ARCHITECTURE_RATE)
-    search = search_operations(backbone, batches(), *optimizers, path, callbacks=[clock], **fit)
+    search = search_operations(
+        backbone, batches(), *optimizers, path, options.space, callbacks=[clock], **fit
+    )
     searched = measure(search, path, test, clock)
     if seed == 0:
         figure = plot_operators(backbone.get_layer("conv1"), search.model.get_layer("conv1"))
@@ -163,6 +168,9 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parsing.add(parser, positive, epochs=40, seeds=1, batch_size=64)
     parsing.add(parser, positive, subset=(None, "use at most so many images of each split"))
+    spaces = {"choices": ("xd", "k_operation"), "help": "the latter is XD without b and C"}
+    parser.add_argument("--space", default="xd", **spaces)
+    parser.add_argument("--split", default="test", choices=("validation", "test"))
     parser.add_argument("--output", help="folder to make; by default a fresh temporary one")
     options = parser.parse_args(arguments)
     if options.output and os.path.exists(options.output):
@@ -172,12 +180,13 @@ def parse(arguments):
 
 def main(arguments=None):
     started, options = time.perf_counter(), parse(arguments)
-    train, _, test = [(x[: options.subset], y[: options.subset]) for x, y in digits.load()]
+    train, validation, test = [(x[: options.subset], y[: options.subset]) for x, y in digits.load()]
+    test = validation if options.split == "validation" else test
     options.output = pathlib.Path(options.output or tempfile.mkdtemp(prefix="quickstart_"))
     options.output.mkdir(parents=True, exist_ok=True)
     print(
-        f"Digits: {len(train[0])} training images, {len(test[0])} test images; backbone and search "
-        f"start from the same weights and train for {options.epochs} epochs each."
+        f"Digits: {len(train[0])} training images, {len(test[0])} {options.split} images; backbone "
+        f"and search start from the same weights and train for {options.epochs} epochs each."
     )
     runs = {kind: [] for kind in KINDS}
     for seed, kind in itertools.product(range(options.seeds), KINDS):
@@ -190,7 +199,7 @@ def main(arguments=None):
         seconds = time.perf_counter() - started
         print(f"{kind}, seed {seed}: {accuracies} ({seconds:.0f} s)", flush=True)
     of_seeds = ", mean ± standard deviation over seeds" if options.seeds > 1 else ""
-    print(f"\nAccuracy on the test images{of_seeds}:\n\n{table(runs)}\n")
+    print(f"\nAccuracy on the {options.split} images{of_seeds}:\n\n{table(runs)}\n")
     print(f"Exported models and pictures of the learned operators: {options.output}")
     print(f"Total: {time.perf_counter() - started:.0f} s")
     return runs

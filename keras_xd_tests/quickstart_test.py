@@ -75,11 +75,12 @@ def test_main_measures_the_exported_models(result):
             assert record["seconds"] > 0
     backbone, dense, search = (runs["plain"][0][name] for name in quickstart.NAMES)
     # 3·3·1·8 + 8, twice 2·8, 3·3·8·8 + 8, 8·10 + 10; K, L and M of two layers and two axes:
-    # pairs of real numbers for 9 = 3 · 3, hence 9 · (3 + 3).
+    # pairs of real numbers for 9 = 3 · 3, hence 9 · (3 + 3); b for 9 · 9 points, C for channels.
     assert backbone["parameters"] == 80 + 32 + 584 + 90
-    assert search["parameters"] == backbone["parameters"] + 3 * 2 * 2 * 2 * 9 * (3 + 3)
-    # 28 units with normalization, 10 classes; nearly as many as the search has.
-    assert dense["parameters"] == 64 * 28 + 28 + 2 * 28 + 28 * 10 + 10
+    matrices, extras = 3 * 2 * 2 * 2 * 9 * (3 + 3), 2 * 2 * 9 * 9 + 8 + 64
+    assert search["parameters"] == backbone["parameters"] + matrices + extras
+    # 32 units with normalization, 10 classes; nearly as many as the search has.
+    assert dense["parameters"] == 64 * 32 + 32 + 2 * 32 + 32 * 10 + 10
     assert abs(dense["parameters"] / search["parameters"] - 1) < 0.05
     for kind in quickstart.KINDS:
         assert (output / f"operators_{kind}.png").read_bytes().startswith(b"\x89PNG")

@@ -66,17 +66,22 @@ def checked_arguments(
     found["use_bias"] = validation.boolean(found["use_bias"], "use_bias")
     if "groups" in found:
         validation.channel_groups(found["groups"], filters=found["filters"])
-    if max(found["strides"]) > 1 and max(found["dilation_rate"]) > 1:
-        raise ValueError(
-            "`strides > 1` cannot be combined with `dilation_rate > 1`. Received: "
-            f"strides={found['strides']}, dilation_rate={found['dilation_rate']}"
-        )
     if found.get("lora_rank") is not None:
         raise ValueError(
             "LoRA is for the result of a search: `keras_xd.finalize` comes before it. "
             f"Received: lora_rank={found['lora_rank']}"
         )
     return found
+
+
+def known_to_keras(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments of a convolution that Keras' constructor takes, for those of a layer.
+
+    The layer sets its own ones, `padding` and `dilation_rate`, afterwards: Keras knows no padding
+    "circular" and refuses strides together with dilation.
+    """
+    padding = "same" if arguments["padding"] == "circular" else arguments["padding"]
+    return {**arguments, "padding": padding, "dilation_rate": 1}
 
 
 def convolution(inputs, kernel, strides, padding, data_format, dilation_rate):

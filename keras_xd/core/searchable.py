@@ -10,6 +10,8 @@ from keras_xd.core import protocol, randomness
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Config, Description, Shape, Tensor
 
+# What the bias of a spectrum and the channel gates are where a file, of before, has none.
+NEUTRAL = {"frequency_bias": 0.0, "channel_gates": 1.0}
 _PLAIN = {type(None), bool, int, float, str}
 
 

@@ -177,6 +177,8 @@ class LinearMap:
         dilations = {tuple(layer.dilation_rate), (1,) * layer.rank}
         found = []
         for padding, dilation in itertools.product(paddings, sorted(dilations)):
+            if max(dilation) > 1 and max(layer.strides) > 1:
+                continue  # which Keras refuses
             by_axis = [
                 [k for k in range(1, most + 1) if self._offsets_of(a, k, padding, dilation[a])]
                 for a, most in enumerate(longest)
@@ -191,8 +193,6 @@ class LinearMap:
         """Return `δ` of each weight of a convolution, or `None` if its sizes are others."""
         g, layer = self.layer.geometry[axis], self.layer
         stride = layer.strides[axis]
-        if dilation > 1 and stride > 1:
-            return None
         try:
             if self.transposed:
                 extra = None if layer.output_padding is None else layer.output_padding[axis]

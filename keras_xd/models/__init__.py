@@ -5,11 +5,13 @@ from keras_xd.models.fno import fno
 from keras_xd.models.kim_cnn import kim_cnn
 from keras_xd.models.lenet import lenet
 from keras_xd.models.nos import nos_imagenet_network, nos_network, nos_search_network
+from keras_xd.models.protein_resnet import protein_resnet
 from keras_xd.models.pyramidnet import pyramidnet
 from keras_xd.models.resnet import resnet20
 from keras_xd.models.spherical_cnn import spherical_cnn
 from keras_xd.models.tcn import tcn
 from keras_xd.models.wide_lenet import wide_lenet
+from keras_xd.models.wide_resnet import wide_resnet
 
 __all__ = [
     "ccnn",
@@ -19,9 +21,11 @@ __all__ = [
     "nos_imagenet_network",
     "nos_network",
     "nos_search_network",
+    "protein_resnet",
     "pyramidnet",
     "resnet20",
     "spherical_cnn",
     "tcn",
     "wide_lenet",
+    "wide_resnet",
 ]

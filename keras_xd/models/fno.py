@@ -41,7 +41,8 @@ def fno(
 
     With `operation="xd"` the operations are searched from Fourier operators: `XDConv` layers of
     `2 * modes - 1` weights on each axis, which begin as the factors of the lowest `modes`
-    frequencies. Give the model to `keras_xd.SearchModel`; there is nothing to rewrite.
+    frequencies, without frequency bias and channel gates, as in the paper's experiments. Give the
+    model to `keras_xd.SearchModel`; there is nothing to rewrite.
 
     Args:
         input_shape: `(*sizes, channels)` with one, two or three spatial sizes. Sizes may be
@@ -170,6 +171,8 @@ def _searched(x, filters, kernel_size, name):
         use_bias=False,
         kernel_initializer="keras_xd>SpectralUniform",
         warm_start="fourier_operator",
+        frequency_bias=False,
+        channel_gates=False,
         name=name,
     )(x)
 

@@ -127,9 +127,9 @@ def forecast(
     True
     >>> print(forecast)  # backbone → search space → finalized
     layer        kind                          parameters      multiply–adds   bytes
-    -----------  ----------------------------  --------------  --------------  --------------
-    conv         Conv2D → XDConv2D → spectrum  10 → 202 → 177  36 → 608 → 608  56 → 952 → 724
-    whole model                                10 → 202 → 177  36 → 608 → 608  56 → 952 → 724
+    -----------  ----------------------------  --------------  --------------  ----------------
+    conv         Conv2D → XDConv2D → spectrum  10 → 235 → 177  36 → 608 → 608  56 → 1,084 → 724
+    whole model                                10 → 235 → 177  36 → 608 → 608  56 → 1,084 → 724
     """
     validation.one_of(form, KEEPS, "form")
     given = {"operations": operations, "depth": depth, "radix": radix, "padding": padding}

@@ -30,7 +30,7 @@ XD = SearchSpace(
         "fields": {"rate": 1e-3, "rewrite_options": {"depth": 1, "padding": "circular"}},
         "sequences": {
             "rate": 2e-4,
-            "rewrite_options": {"depth": 1, "frequency_bias": True, "channel_gates": True},
+            "rewrite_options": {"depth": 1},
             "phases": {"warmup_epochs": 0.2},
         },
     },

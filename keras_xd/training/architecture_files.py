@@ -14,7 +14,7 @@ from keras import ops
 
 from keras_xd.core import files
 from keras_xd.core.argument_types import check_types
-from keras_xd.core.searchable import check_finite, listed_weights, named_layers
+from keras_xd.core.searchable import NEUTRAL, check_finite, listed_weights, named_layers
 from keras_xd.training.random_architecture import architecture_parts
 
 FORMAT = "keras_xd.architecture"
@@ -164,6 +164,7 @@ def unpack(model, content, source, names=None):
     present = {layer["path"]: layer for layer in layout(model)}
     problems, values, origin = [], {}, {}
     for old, new in _matched(saved, present, names or {}, problems):
+        old = _with_neutral_extras(old, new, arrays)
         found = _differences(old, new)
         problems += found
         if found:
@@ -283,6 +284,22 @@ def _by_numberless(layers):
     for layer in layers:
         groups[layer["numberless"]].append(layer)
     return groups
+
+
+def _with_neutral_extras(old, new, arrays):
+    """Return the entry of a layer with `b = 0` and `C = 1` where the file has none."""
+    entries = list(old["variables"])
+    for index, entry in enumerate(new["variables"]):
+        name, missing = entry["name"], len(entries) < len(new["variables"])
+        if (
+            name in NEUTRAL
+            and missing
+            and [e["name"] for e in entries[index : index + 1]] != [name]
+        ):
+            key = f"{name} of {new['path']} {index}"
+            arrays[key] = np.full(entry["shape"], NEUTRAL[name])
+            entries.insert(index, {**entry, "array": key})
+    return {**old, "variables": entries}
 
 
 def _differences(old, new):

@@ -71,7 +71,7 @@ def test_operations_take_in_their_normalization(name, use_bias, rng):
 def test_a_bias_of_the_spectrum_without_gates_is_left(rng):
     stack = [
         keras.Input((12, 13, 4)),
-        layers.XDConv2D(6, 3, frequency_bias=True),
+        layers.XDConv2D(6, 3, channel_gates=False),
         keras.layers.BatchNormalization(),
     ]
     space = settled(keras.Sequential(stack), rng)

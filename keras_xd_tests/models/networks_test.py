@@ -12,6 +12,8 @@ ARGUMENTS = {
     "wide_lenet": {"input_shape": (8, 8, 1), "classes": 3, "filters": (2, 3, 2), "units": 4},
     "spherical_cnn": {"input_shape": (17, 20, 1), "classes": 3, "filters": (2, 3)},
     "resnet20": {"input_shape": (4, 4, 3), "classes": 3, "width": 2},
+    "wide_resnet": {"input_shape": (4, 4, 3), "classes": 3, "depth": 10, "width": 2},
+    "protein_resnet": {"input_shape": (6, 6, 5), "depth": 6, "width": 4, "dropout": 0.0},
     "pyramidnet": {"depth": 11, "alpha": 9, "input_shape": (8, 8, 3), "classes": 2},
     "kim_cnn": {"length": 9, "vocabulary": 9, "classes": 2, "embedding": 6, "filters": 4},
     "tcn": {"input_shape": (12, 2), "outputs": 2, "channels": 8, "levels": 1, "dropout": 0.0},
@@ -61,6 +63,40 @@ def test_parameters(name):
     assert model.output_shape == (None, 10)
 
 
+def test_sizes_of_wide_residual_networks():
+    model = models.wide_resnet((32, 32, 3), 10)
+    convolutions = [x for x in model.layers if isinstance(x, keras.layers.Conv2D)]
+    assert [x.kernel_size for x in convolutions].count((3, 3)) == 1 + 2 * 18
+    assert len(convolutions) == 40  # with three shortcuts
+    # The published 8.9 million.
+    assert sum(int(np.prod(v.shape)) for v in model.trainable_variables) == 8_949_210
+    sizes = {"conv": 32, "stage1_block6_add": 32, "stage2_block1_add": 16, "stage3_block6_add": 8}
+    assert {name: model.get_layer(name).output.shape[1] for name in sizes} == sizes
+
+
+@pytest.mark.parametrize(
+    ("depth", "width", "parameters"),
+    [(4, 16, 5_891), (6, 16, 10_563), (10, 16, 19_907), (18, 16, 38_595), (34, 16, 75_971)],
+)
+def test_sizes_of_residual_networks_of_proteins(depth, width, parameters):
+    blocks, block = depth // 2 - 1, 2 * (9 * width**2 + width) + 2 * width
+    ends = 2 * 57 + 58 * width + 2 * width + 9 * width + 1
+    model = models.protein_resnet((None, None, 57), depth, width=width)
+    trainable = sum(int(np.prod(v.shape)) for v in model.trainable_variables)
+    # The published 0.038 million at depth 18.
+    assert trainable == ends + blocks * block == parameters
+    convolutions = [x for x in model.layers if isinstance(x, keras.layers.Conv2D)]
+    assert len(convolutions) == depth
+    assert {x.dilation_rate for x in convolutions} == {(1, 1)}
+
+
+def test_dilations_of_pdnet():
+    model = models.protein_resnet((None, None, 57), 12, dilated=True)
+    second = [model.get_layer(f"block{n}_conv2").dilation_rate[0] for n in range(1, 6)]
+    first = [model.get_layer(f"block{n}_conv1").dilation_rate[0] for n in range(1, 6)]
+    assert second == [1, 2, 4, 1, 2] and set(first) == {1}
+
+
 @pytest.mark.parametrize("name", ["kim_cnn", "spherical_cnn"])
 def test_the_search_space_starts_as_the_network(name, rng):
     model = getattr(models, name)(**ARGUMENTS[name])
@@ -96,6 +132,14 @@ WRONG = {
         {"filters": (20, 0)},
     ],
     "resnet20": [{"input_shape": (32, 32)}, {"classes": -1}, {"width": 0}],
+    "wide_resnet": [
+        *({"input_shape": (32, 32)}, {"classes": 0}, {"depth": 12}, {"depth": 4}, {"width": 0}),
+        {"dropout": 1},
+    ],
+    "protein_resnet": [
+        *({"input_shape": (8, 8)}, {"input_shape": (8, 8, None)}, {"depth": 5}, {"depth": 2}),
+        *({"width": 0}, {"dropout": 1}, {"dilated": 2}),
+    ],
     "pyramidnet": [
         *({"depth": 12}, {"depth": 2}, {"depth": 8}),
         *({"alpha": 0}, {"alpha": "84"}, {"input_shape": (8, 8)}, {"classes": 0}),

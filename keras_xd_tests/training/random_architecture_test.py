@@ -61,7 +61,7 @@ def test_variables_belong_to_the_innermost_searchable_layer():
     model = model_of(separable, resampled, shape=(8, 1))
     matrices = ["K0", "L0", "M0"]
     assert names(model) == [
-        ("separable/depthwise", matrices),
+        ("separable/depthwise", [*matrices, "frequency_bias", "channel_gates"]),
         ("separable/pointwise", matrices),
         ("resampled/inner", matrices),
     ]

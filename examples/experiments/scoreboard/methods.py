@@ -52,6 +52,7 @@ class Training:
     data: object
     seed: int
     updates: int
+    xd_options: dict = dataclasses.field(default_factory=dict)  # beside those of the recipe
 
     def __post_init__(self):
         self.seconds = {}  # of the processor, by what they were for
@@ -78,8 +79,10 @@ class Training:
         kind = self.task.recipe if space == "xd" else None
         recipe = keras_xd.recipes.recipe(space, kind, epochs=PERIODS)
         recipe = dataclasses.replace(recipe, rate=factor * recipe.rate)
-        options = {"causal": "windowed"} if space == "xd" else {}  # only the last step counts
-        model = keras_xd.rewrite(model, to=space, **options, **recipe.rewrite_options)
+        options = dict(recipe.rewrite_options)
+        if space == "xd":
+            options |= {"causal": "windowed", **self.xd_options}  # only the last step counts
+        model = keras_xd.rewrite(model, to=space, **options)
         moving = updates * (PERIODS - recipe.compile_options.get("warmup_epochs", 0)) // PERIODS
         optimizer = recipe.architecture_optimizer(steps=max(1, moving))
         search = keras_xd.SearchModel(model)

@@ -271,7 +271,8 @@ def make_model(method, input_shape, options, start="convolution", normalization=
     backbone = keras_xd.models.fno(
         input_shape, operation="convolution", padding="same", **arguments
     )
-    return keras_xd.rewrite(backbone, to="xd", depth=1, padding="circular", only="convolution.*")
+    options = {"depth": 1, "padding": "circular", "frequency_bias": False, "channel_gates": False}
+    return keras_xd.rewrite(backbone, to="xd", only="convolution.*", **options)
 
 
 def normalized(inputs, outputs, others, orbit=None):

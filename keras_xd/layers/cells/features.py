@@ -107,6 +107,7 @@ class FeatureOperation(ConfiguredLayer):
             common |= {"name": f"depthwise_{number}", "dtype": self.dtype_policy}
             steps.append(self._named(keras.layers.ReLU, f"relu_{number}"))
             if self.operation in XD_OPERATIONS:
+                common |= {"frequency_bias": False, "channel_gates": False}
                 steps.append(XDDepthwiseConv(2, size, strides, "same", **common))
             elif strides > 1 and rate > 1:
                 # With both equal, the convolution of every so many-th input is all it takes.

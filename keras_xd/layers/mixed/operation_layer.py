@@ -32,7 +32,13 @@ class OperationLayer(ConfiguredLayer):
 
     def __init__(self, *args: Any, partial_channels: int = 1, **kwargs: Any):
         paddings = ("valid", "same") + (("causal",) if self.rank == 1 else ())
-        super().__init__(**convolutions.checked_arguments(self, args, kwargs, paddings))
+        found = convolutions.checked_arguments(self, args, kwargs, paddings)
+        if max(found["strides"]) > 1 and max(found["dilation_rate"]) > 1:
+            raise ValueError(
+                "`strides > 1` cannot be combined with `dilation_rate > 1`. Received: "
+                f"strides={found['strides']}, dilation_rate={found['dilation_rate']}"
+            )
+        super().__init__(**found)
         self.partial_channels = validation.positive_integer(partial_channels, "partial_channels")
         parts, name = self.partial_channels, "partial_channels"
         validation.channel_groups(parts, self.filters, argument=name)

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_xd.core.searchable import SearchableLayer
+from keras_xd.core.searchable import NEUTRAL, SearchableLayer
 from keras_xd.core.type_aliases import Config
 from keras_xd.kmatrix import constructions
 from keras_xd.layers.xd import functional, warm_starts
@@ -52,7 +52,7 @@ class MatrixArchitecture(SearchableLayer):
             store["radices"] = self._radices()
 
     def load_own_variables(self, store: Any) -> None:
-        """Load weights whose K-matrices have the radices of this layer."""
+        """Load weights whose K-matrices have the radices of this layer; without `b`, `C` too."""
         saved = {key: store[key] for key in store.keys()}
         radices = saved.pop("radices", None)
         known = radices is not None and self.built  # Keras refuses weights of a layer not built
@@ -62,7 +62,18 @@ class MatrixArchitecture(SearchableLayer):
                 f"after axis, each after its size. Received: {np.asarray(radices).tolist()}, the "
                 f"layer has {self._radices().tolist()}"
             )
+        if self.built:
+            saved = self._with_neutral_extras(saved)
         keras.layers.Layer.load_own_variables(self, saved)
+
+    def _with_neutral_extras(self, saved):
+        """Return the weights of a file with `b = 0` and `C = 1` where it has none."""
+        values = [saved[key] for key in sorted(saved, key=lambda key: (len(key), key))]
+        for index, weight in enumerate(self.weights):
+            if weight.name in NEUTRAL and len(values) < len(self.weights):
+                if index == len(values) or values[index].shape != weight.shape:
+                    values.insert(index, np.full(weight.shape, NEUTRAL[weight.name]))
+        return {str(index): value for index, value in enumerate(values)}
 
     def _radices(self):
         return np.array([value for plan in self.plans for value in (plan.n, *plan.radices)])

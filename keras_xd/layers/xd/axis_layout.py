@@ -105,8 +105,10 @@ class CausalAxisGeometry(AxisGeometry):
         return self.kernel_size - 1 - delays
 
 
-def axis_geometry(size, kernel_size, stride, dilation, padding, radix=None, window_size=None):
-    """Return the `AxisGeometry` of one axis.
+def axis_geometry(
+    size, kernel_size, stride, dilation, padding, radix=None, window_size=None, least=1
+):
+    """Return the `AxisGeometry` of one axis, whose circle has `least` points or more.
 
     Without wrapping the circle must have `n ≥ max(H + left, stride·(T−1) + span − left)` points,
     `span = dilation·(k−1) + 1`, and room for all weights; the cheapest such size is taken.
@@ -135,7 +137,7 @@ def axis_geometry(size, kernel_size, stride, dilation, padding, radix=None, wind
         kmatrix.radix.factorise(size, radix)
         padded = size
     else:
-        need = max(size + left, stride * (outputs - 1) + full_span - left, full_span)
+        need = max(size + left, stride * (outputs - 1) + full_span - left, full_span, least)
         padded = kmatrix.padded_size(need, radix)
     window = (first, window_size)
     return AxisGeometry(size, outputs, kernel_size, stride, dilation, left, padded, window=window)

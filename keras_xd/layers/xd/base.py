@@ -1,7 +1,7 @@
 """Base class of all XD-operations: K-matrices, frequency bias, channel gates."""
 
 import math
-from typing import Any
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_xd import kmatrix
 from keras_xd.core import convolutions, shapes, tracing, validation
+from keras_xd.core.searchable import NEUTRAL
 from keras_xd.core.type_aliases import (
     BaseOptions,
     Config,
@@ -60,18 +61,15 @@ class XDLayer(FoldedOperation):
         depth: Depth = 1,
         radix: Radix = None,
         warm_start: str | warm_starts.Convolution = "convolution",
-        frequency_bias: bool | None = None,
-        channel_gates: bool | None = None,
+        frequency_bias: bool | None = True,
+        channel_gates: bool | None = True,
         architecture_regularizer: Regularizer = None,
         seed: int | None = None,
         **kwargs: Any,
     ):
         arguments = self._arguments(args, kwargs)
-        padding = arguments["padding"]
-        if padding == "circular":  # which Keras does not know
-            arguments["padding"] = "same"
-        super().__init__(**arguments)
-        self.padding = padding
+        super().__init__(**convolutions.known_to_keras(arguments))
+        self.padding, self.dilation_rate = arguments["padding"], arguments["dilation_rate"]
         self.depth = validation.depth(depth, len(MATRICES))
         self.radix = axis_layout.radix_argument(radix)
         self.axis_radices = axis_layout.axis_radices(radix, self.rank)
@@ -206,6 +204,12 @@ class XDLayer(FoldedOperation):
 
     def get_config(self) -> Config:
         return {**super().get_config(), "warm_start": warm_starts.identifier(self.warm_start)}
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        """Make the layer again; a configuration that does not name `b` or `C` is of none."""
+        missing = {name: None for name in NEUTRAL if name not in cls.fixed}
+        return super().from_config({**missing, **config})
 
     def _arguments(self, args, kwargs, paddings=("valid", "same", "circular")):
         """Return the checked arguments of the Keras layer by name."""

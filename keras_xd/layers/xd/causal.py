@@ -49,7 +49,7 @@ class XDCausalConv1D(XDLayer, keras.layers.Conv1D):
         kernel_size: integer or tuple of one integer, size of the kernel.
         strides: integer or tuple; every `strides`-th output is kept.
         data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
-        dilation_rate: integer or tuple; cannot be combined with `strides > 1`.
+        dilation_rate: integer or tuple; together with strides too, unlike in Keras.
         groups: number of groups the channels are split into.
         activation: activation function, or `None`.
         use_bias: whether a bias is added to the outputs.

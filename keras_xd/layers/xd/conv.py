@@ -47,7 +47,8 @@ class SlidingXDLayer(XDLayer):
 
     def _axis_geometries(self, sizes):
         steps = (self.kernel_size, self.strides, self.dilation_rate)
-        others = (self.axis_radices, self.window_size)
+        least = [self.warm_start.smallest_size(*each) for each in enumerate(self.axis_radices)]
+        others = (self.axis_radices, self.window_size, least)
         return tuple(
             axis_layout.axis_geometry(*first, self.padding, *rest)
             for first, rest in zip(
@@ -77,14 +78,18 @@ class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
 
     A convolution multiplies by a kernel's spectrum between a Fourier transform and its inverse. An
     XD-operation lets the three transforms be any Kaleidoscope matrices `K`, `L`, `M`, shared by all
-    channels and trained beside the kernel `w`, with an optional bias `b` of the spectrum and gates
-    `C` of the channels:
+    channels and trained beside the kernel `w`, as are a bias `b` of the spectrum and gates `C` of
+    the channels:
 
         y_i = Σ_j C[i, j] · Re( K · diag(L w[i, j] + b) · M · x_j )
 
-    For several spatial axes each matrix is a Kronecker product of one K-matrix per axis. With
-    `warm_start="convolution"` the layer is a drop-in for the Keras convolution of the same
-    arguments: the same weights `kernel` and `bias`, the same outputs to float32 rounding.
+    For several spatial axes each matrix is a Kronecker product of one K-matrix per axis. `b` and
+    `C` let an operation become a skip connection or a pooling, which ignore the kernel. They have
+    two parameters per point of the padded input and one per pair of channels, and a step of
+    training takes as long as without them: `C ∘ (L w + b) = L (C ∘ w) + b ⊗ C`. Without them the
+    layer is a K-operation. With `warm_start="convolution"` the layer is a drop-in for the Keras
+    convolution of the same arguments: the same weights `kernel` and `bias`, the same outputs to
+    float32 rounding.
     Use `XDConv1D`, `XDConv2D` or `XDConv3D` for a fixed rank.
 
     Args:
@@ -95,7 +100,7 @@ class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
         padding: `"valid"`, `"same"`, `"causal"` (rank 1), as in Keras, or `"circular"`: as "same",
             with the input continued periodically instead of by zeros.
         data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
-        dilation_rate: integer or tuple; cannot be combined with `strides > 1`.
+        dilation_rate: integer or tuple; together with strides too, unlike in Keras.
         groups: number of groups the channels are split into.
         activation: activation function, or `None`.
         use_bias: whether a bias is added to the outputs.
@@ -113,9 +118,10 @@ class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
         warm_start: the operation the search begins with: `"convolution"`, `"average_pooling"`,
             `"identity"`, `"zero"`, `"fourier_operator"`, `"random_unitary"` to search from scratch,
             or an object of `keras_xd.layers.warm_starts`.
-        frequency_bias: whether there is a bias `b`; `None`: where the start needs it.
-        channel_gates: whether there are gates `C`, with groups on the connections inside each
-            group; `None`: where the start needs them.
+        frequency_bias: whether there is a bias `b`, at first 0 if the start needs none; `None`:
+            only where the start needs it.
+        channel_gates: whether there are gates `C`, at first 1 if the start needs none, with groups
+            on the connections inside each group; `None`: only where the start needs them.
         architecture_regularizer: regularizer of each of `K`, `L`, `M`, `b` and `C`: Keras' or of
             `keras_xd.regularizers`.
         seed: integer, makes a random start reproducible.
@@ -247,7 +253,7 @@ class XDConvTranspose(TransposedXDLayer, ConvolutionOfAnyRank):
             cut off at one end is added at the other.
         output_padding: integer or tuple, or `None` for Keras' output size; see Keras.
         data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
-        dilation_rate: integer or tuple; cannot be combined with `strides > 1`.
+        dilation_rate: integer or tuple; together with strides too, unlike in Keras.
         activation: activation function, or `None`.
         use_bias: whether a bias is added to the outputs.
         kernel_initializer, bias_initializer: initializers of the model weights.

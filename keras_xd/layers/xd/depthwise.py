@@ -82,7 +82,7 @@ class XDDepthwiseConv(DepthwiseXDLayer, ConvolutionOfAnyRank):
         padding: `"valid"`, `"same"` or `"circular"`, as in `XDConv`.
         depth_multiplier: number of kernels for each channel.
         data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
-        dilation_rate: integer or tuple; cannot be combined with `strides > 1`.
+        dilation_rate: integer or tuple; together with strides too, unlike in Keras.
         activation: activation function, or `None`.
         use_bias: whether a bias is added to the outputs.
         depthwise_initializer, bias_initializer: initializers of the model weights.

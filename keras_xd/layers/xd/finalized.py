@@ -455,13 +455,10 @@ class StaticKernelXD(StaticXD):
 
     def _computed_spectrum(self, spectrum):
         rank = len(self.axes)
-        matrices, kernel, extras = spectrum[:rank], spectrum[rank], spectrum[rank + 1 :]
-        pieces = functional.spectrum(kernel, matrices, repeat=False)
-        if self.frequency_bias:
-            pieces = functional.biased(pieces, extras[0])
-        if self.channel_gates:
-            pieces = [extras[1] * piece for piece in pieces]
-        return pieces
+        matrices, kernel, extras = spectrum[:rank], spectrum[rank], list(spectrum[rank + 1 :])
+        bias = extras.pop(0) if self.frequency_bias else None
+        gates = extras.pop(0) if self.channel_gates else None
+        return functional.spectrum(kernel, matrices, bias, gates, repeat=False)
 
     def _pairs(self):
         """Return by matrix its shape with pairs apart, and the two axes of these, or `None`."""

@@ -138,12 +138,8 @@ class FoldedOperation(ConfiguredLayer, MatrixArchitecture):
     ) -> tuple[list, list, list]:
         """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""
         analyses, matrices, syntheses = transforms
-        spectrum = functional.spectrum(functional.exact(self._grouped_kernel()), matrices)
-        if b is not None:
-            spectrum = functional.biased(spectrum, b)
-        if gates is not None:
-            spectrum = [gates * piece for piece in spectrum]
-        return analyses, spectrum, syntheses
+        kernel = functional.exact(self._grouped_kernel())
+        return analyses, functional.spectrum(kernel, matrices, b, gates), syntheses
 
     def architecture_transforms(
         self, plans: Sequence[Plan], *, columns: bool = False

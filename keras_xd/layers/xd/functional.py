@@ -33,9 +33,15 @@ def transforms(analysis_factors, synthesis_factors, plans, geometry):
     return analyses, syntheses
 
 
-def spectrum(kernel, matrices, repeat=True):
-    """Return `L w`: the kernel put on the circle and transformed along every axis."""
+def spectrum(kernel, matrices, bias=None, gates=None, repeat=True):
+    """Return `C ∘ (L w + b)` in pieces: the kernel placed and transformed along every axis.
+
+    As `C ∘ (L w + b) = L (C ∘ w) + b ⊗ C`, the gates are multiplied into the kernel, and the bias,
+    of shape `(n_1 ⋯ n_N, 2, 1, 1)`, is one more column of the last matrix.
+    """
     kernel = ops.convert_to_tensor(kernel)
+    if gates is not None:
+        kernel = gates * kernel
     *_, channels, filters = kernel.shape
     direct = [isinstance(matrix, PlacedTransform) for matrix in matrices]
     sizes = [
@@ -43,11 +49,10 @@ def spectrum(kernel, matrices, repeat=True):
         for matrix, placed in zip(matrices, direct, strict=True)
     ]
     pieces = spectrum_pieces(sizes, channels, filters)
-
-    def times(matrix, data):
-        if isinstance(matrix, PlacedTransform):
-            return matrix(data)
-        return ops.matmul(product.repeated(matrix, data.shape[:1]) if repeat else matrix, data)
+    if bias is not None:
+        ones = ops.ones((channels, filters), kernel.dtype)
+        gates = ops.reshape(ones if gates is None else gates, (1, 1, -1))
+        bias = ops.cast(ops.reshape(bias, (-1, 2 * sizes[-1], 1)), kernel.dtype)
 
     result, rows = kernel, 1
     for axis, (n, matrix) in enumerate(zip(sizes, matrices, strict=True)):
@@ -63,18 +68,40 @@ def spectrum(kernel, matrices, repeat=True):
             matrix = ops.cast(ops.reshape(matrix, (n * 2, taps)), kernel.dtype)
         result = ops.reshape(result, (rows, taps, -1))
         if axis < len(sizes) - 1:
-            result = times(matrix, result)
+            result = _times(matrix, result, repeat)
         rows *= n
     if len(sizes) == 1 and direct[0]:
-        products = _split(matrix(result)[0], [2 * frequencies for frequencies in pieces])
+        whole = _times(matrix, result, repeat, bias, gates)[0]
+        products = _split(whole, [2 * frequencies for frequencies in pieces])
     elif len(sizes) == 1:
-        cut = _split(matrix, [2 * frequencies for frequencies in pieces])
-        products = [ops.matmul(rows_of_matrix, result) for rows_of_matrix in cut]
+        cut = [2 * frequencies for frequencies in pieces]
+        biases = [None] * len(cut) if bias is None else splitting.split(bias, cut, axis=1)
+        products = [
+            _times(rows_of_matrix, result, repeat, own, gates)
+            for rows_of_matrix, own in zip(_split(matrix, cut), biases, strict=True)
+        ]
     else:
-        inner = math.prod(sizes[1:-1])
-        cut = _split(result, [inner * frequencies for frequencies in pieces])
-        products = [times(matrix, rows_of_result) for rows_of_result in cut]
+        cut = [math.prod(sizes[1:-1]) * frequencies for frequencies in pieces]
+        biases = [None] * len(cut) if bias is None else _split(bias, cut)
+        products = [
+            _times(matrix, rows_of_result, repeat, own, gates)
+            for rows_of_result, own in zip(_split(result, cut), biases, strict=True)
+        ]
     return [ops.reshape(piece, (-1, 2, channels, filters)) for piece in products]
+
+
+def _times(matrix, data, repeat, bias=None, gates=None):
+    """Return `L` along one axis of the data, and `b ⊗ C` beside it on the last axis."""
+    if isinstance(matrix, PlacedTransform):
+        result = matrix(data)
+        return result if bias is None else result + bias * gates
+    if repeat or bias is not None:
+        matrix = product.repeated(matrix, data.shape[:1])
+    if bias is not None:
+        matrix = ops.concatenate([matrix, bias], axis=-1)
+        row = ops.repeat(gates, data.shape[0], axis=0)
+        data = ops.concatenate([data, row], axis=1)
+    return ops.matmul(matrix, data)
 
 
 def spectrum_pieces(sizes, channels, filters, largest=None, most=None):
@@ -86,12 +113,6 @@ def spectrum_pieces(sizes, channels, filters, largest=None, most=None):
     count = min(needed, most, sizes[0])
     ends = [(index + 1) * sizes[0] // count for index in range(count)]
     return [end - start for start, end in itertools.pairwise([0, *ends])]
-
-
-def biased(spectrum, bias):
-    """Add `b`, of shape `(n_1 ⋯ n_N, 2, 1, 1)`, to the pieces of a spectrum."""
-    cut = _split(bias, [piece.shape[0] for piece in spectrum])
-    return [piece + b for piece, b in zip(spectrum, cut, strict=True)]
 
 
 def apply(x, analyses, spectrum, syntheses, groups):

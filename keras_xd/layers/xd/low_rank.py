@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 
 import numpy as np
 from keras import ops
@@ -10,6 +11,8 @@ from keras_xd.layers.xd.operation_products import Architecture, along_axes
 
 # How many numbers (256 MiB in double precision) the matrices of an axis or the core may have.
 LARGEST = 2**25
+# Singular values this small, relative to the largest, are rounding.
+SINGULAR = 1e-12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,8 +53,10 @@ class Tucker:
 def is_decomposable(layer, kernel) -> bool:
     """Return whether the matrices of a built XD-operation are small enough for `tucker`."""
     numbers, core = [], kernel.shape[-2] * kernel.shape[-1]
+    frequencies = math.prod(plan.n for plan in layer.plans)
     for g, plan in zip(layer.geometry, layer.plans, strict=True):
-        places = 2 * (plan.n if layer.frequency_bias else g.kernel_size)
+        of_bias = min(plan.n, frequencies // plan.n) if layer.frequency_bias else 0
+        places = 2 * (g.kernel_size + of_bias)
         numbers += [places * g.size * g.output_size, plan.n * max(g.size, g.output_size)]
         core *= places
     return max(*numbers, core) <= LARGEST
@@ -61,10 +66,17 @@ def tucker(layer, kernel) -> Tucker:
     """Return the whole decomposition of a built XD-operation, exact but for rounding."""
     architecture = Architecture(layer)
     analyses, placed, syntheses = architecture.matrices
-    if layer.frequency_bias:  # every frequency is a place
-        placed, core = [np.eye(n) for n in architecture.sizes], architecture.spectrum
-    else:
-        core = architecture.gates * ops.convert_to_numpy(kernel).astype("float64")
+    core = architecture.gates * ops.convert_to_numpy(kernel).astype("float64")
+    if np.any(architecture.bias):  # beside the places of the weights, those that its bias needs
+        spanned = [_spanning(architecture.bias, axis) for axis in range(len(placed))]
+        core = _beside(
+            core,
+            np.multiply.outer(
+                along_axes([vectors.conj().T for vectors in spanned], architecture.bias),
+                architecture.gates,
+            ),
+        )
+        placed = [np.hstack(both) for both in zip(placed, spanned, strict=True)]
     core = _real_core(core, len(placed))
     factors, coefficients = [], []
     for m, columns, k in zip(analyses, placed, syntheses, strict=True):
@@ -78,6 +90,23 @@ def tucker(layer, kernel) -> Tucker:
     core = along_axes([rotation.T for rotation in rotations], core)
     pairs = zip(rotations, factors, strict=True)
     return Tucker(tuple(np.tensordot(r.T, factor, 1) for r, factor in pairs), core)
+
+
+def _spanning(bias, axis):
+    """Return orthonormal vectors that span a bias of the spectrum along an axis, in columns."""
+    vectors, sizes, _ = np.linalg.svd(
+        np.moveaxis(bias, axis, 0).reshape(bias.shape[axis], -1), full_matrices=False
+    )
+    return vectors[:, sizes > SINGULAR * sizes[0]]
+
+
+def _beside(core, other):
+    """Return both cores in one, each with places of its own on every axis."""
+    rank = core.ndim - 2
+    before = [(0, n) for n in other.shape[:rank]]
+    after = [(n, 0) for n in core.shape[:rank]]
+    channels = [(0, 0), (0, 0)]
+    return np.pad(core, before + channels) + np.pad(other, after + channels)
 
 
 def _real_core(core, rank):

@@ -2,14 +2,14 @@
 
 import inspect
 import math
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
 import keras
 
 from keras_xd.core import convolutions, validation
 from keras_xd.core.configured import ClassSignature, ConfiguredLayer
 from keras_xd.core.convolutions import ConvolutionOfAnyRank
-from keras_xd.core.searchable import SearchableLayer
+from keras_xd.core.searchable import NEUTRAL, SearchableLayer
 from keras_xd.core.type_aliases import (
     Config,
     Constraint,
@@ -65,11 +65,8 @@ class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
         arguments = convolutions.checked_arguments(
             self, (filters, kernel_size, *args), options, ("valid", "same", "circular")
         )
-        padding = arguments["padding"]
-        if padding == "circular":  # which Keras does not know
-            arguments["padding"] = "same"
-        super().__init__(**arguments)
-        self.padding = padding
+        super().__init__(**convolutions.known_to_keras(arguments))
+        self.padding, self.dilation_rate = arguments["padding"], arguments["dilation_rate"]
         self.search_pointwise = validation.boolean(search_pointwise, "search_pointwise")
         own = {name: getattr(self, name) for name in DEPTHWISE}
         self.depthwise = XDDepthwiseConv(
@@ -92,7 +89,9 @@ class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
             pointwise["architecture_regularizer"] = self.architecture_regularizer
             # The depthwise outputs may have other sizes than given radices multiply to.
             pointwise["radix"] = self.radix if validation.is_integer(self.radix) else None
-            self.pointwise = XDConv(self.rank, self.filters, 1, padding="circular", **pointwise)
+            # Neither b nor C: those of the depthwise operation before it do as much.
+            pointwise |= {"frequency_bias": False, "channel_gates": False, "padding": "circular"}
+            self.pointwise = XDConv(self.rank, self.filters, 1, **pointwise)
         else:
             self.pointwise = POINTWISE[self.rank](self.filters, 1, **pointwise)
 
@@ -199,6 +198,11 @@ class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
             f"{p}/{key}": v for p, layer in parts.items() for key, v in layer.describe().items()
         }
 
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        """Make the layer again; a configuration that does not name `b` or `C` is of none."""
+        return super().from_config({**dict.fromkeys(NEUTRAL), **config})
+
     def _pointwise_sizes(self, input_shape):
         """Return the sizes of a pointwise convolution that is not searched."""
         channels = input_shape[-1 if self.data_format == "channels_last" else 1]
@@ -216,9 +220,10 @@ class XDSeparableConv(SeparableXDLayer, ConvolutionOfAnyRank):
     """N-D XD-operation in place of a depthwise-separable convolution.
 
     The composition of an `XDDepthwiseConv` and a pointwise operation, a convolution of kernel size
-    1 that mixes the channels; with `search_pointwise=True` that one is an `XDConv` too:
+    1 that mixes the channels; with `search_pointwise=True` that one is an `XDConv` without `b` and
+    `C`:
 
-        z[m j + q] = Re( K · diag(L w[j, q]) · M · x_j ),   y_i = Σ_c v[c, i] · z_c
+        z[m j + q] = C[j, q] · Re( K · diag(L w[j, q] + b) · M · x_j ),   y_i = Σ_c v[c, i] · z_c
 
     With `warm_start="convolution"` it is a drop-in for the separable Keras convolution of the same
     arguments. Use `XDSeparableConv1D` or `XDSeparableConv2D` for a fixed rank.
@@ -230,7 +235,7 @@ class XDSeparableConv(SeparableXDLayer, ConvolutionOfAnyRank):
         strides: integer or tuple; every `strides`-th output is kept.
         padding: `"valid"`, `"same"` or `"circular"`, as in `XDConv`.
         data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
-        dilation_rate: integer or tuple; cannot be combined with `strides > 1`.
+        dilation_rate: integer or tuple; together with strides too, unlike in Keras.
         depth_multiplier: number of depthwise kernels for each channel.
         activation: activation function, or `None`.
         use_bias: whether a bias is added to the outputs.

@@ -60,7 +60,7 @@ def test_random_matrices_are_unitary_and_L_and_K_are_scaled(layer, shape, rng):
     built(layer, shape)
     values = layer.random_architecture(rng)
     assert [v.shape for v in values] == [tuple(w.shape) for w in layer.architecture_variables]
-    for index, value in enumerate(values):
+    for index, value in enumerate(values[: 3 * layer.rank]):
         name, plan = "KLM"[index // layer.rank], layer.plans[index % layer.rank]
         matrix = dense(value, plan)
         axis = index % layer.rank
@@ -70,7 +70,7 @@ def test_random_matrices_are_unitary_and_L_and_K_are_scaled(layer, shape, rng):
             matrix @ matrix.conj().T, scale * np.eye(plan.n), atol=1e-5 * scale
         )
         assert np.abs(matrix.imag).max() > 0.05
-    assert not any(map(np.array_equal, values, layer.random_architecture(rng)))
+        assert not np.array_equal(value, layer.random_architecture(rng)[index])
 
 
 def test_random_gates_and_bias_are_those_of_a_search_from_scratch(rng):

@@ -221,7 +221,6 @@ def bad(message, shape=(None, 8, 8, 4), **arguments):
         bad("`padding` must be one of.*'causal'", padding="causal"),
         bad("`strides` must be a positive integer.*strides=0", strides=0),
         bad("`kernel_size` must be a positive integer.*", kernel_size=(3, 3, 3)),
-        bad("cannot be combined", strides=2, dilation_rate=2),
         bad("`depth` must be a positive integer or a tuple of 3", depth=(1, 2)),
         bad("`warm_start` must be one of 'convolution', .*'random_unitary'", warm_start="fft"),
         bad("`filters` must be an integer of at least 1", filters=0),

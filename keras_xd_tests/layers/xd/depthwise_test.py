@@ -49,7 +49,6 @@ def test_multiply_adds_by_hand():
         ({"depth_multiplier": 0}, "depth_multiplier"),
         ({"padding": "causal"}, "padding"),
         ({"kernel_size": 9}, "must not be larger than the padded input"),
-        ({"strides": 2, "dilation_rate": 2}, "cannot be combined"),
     ],
 )
 def test_bad_input(arguments, message):

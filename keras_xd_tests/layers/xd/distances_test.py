@@ -186,7 +186,7 @@ def test_nearest_follows_a_layer_from_one_operation_to_another():
 
 def test_averaged_ignores_how_a_map_is_written():
     layer = built(layers.XDConv1D, (10, 2), 3, 3, radix=10, **CIRCULAR)
-    k, _, m = layer.architecture_variables  # one stage each, so that factors move exactly
+    k, _, m, _, _ = layer.architecture_variables  # one stage each, so that factors move exactly
     k.assign(4 * k)
     m.assign(m / 4)
     assert operation_distance(layer, "convolution", "averaged") == 0.0

@@ -23,14 +23,14 @@ CASES = {
     "2-D": (lambda: layers.XDConv2D(3, 3, padding="same", activation="relu"), (2, 32, 32, 2)),
     "2-D, several groups": (lambda: layers.XDConv2D(2, 3, depth=2), (2, 8, 200, 2)),
     "gates": (
-        lambda: layers.XDConv2D(3, 3, data_format="channels_first", channel_gates=True),
+        lambda: layers.XDConv2D(3, 3, data_format="channels_first", frequency_bias=False),
         (2, 2, 7, 8),
     ),
     "bias and gates": (
         lambda: layers.XDConv2D(3, 3, frequency_bias=True, channel_gates=True),
         (2, 7, 8, 2),
     ),
-    "3-D": (lambda: layers.XDConv3D(2, 2, frequency_bias=True), (2, 8, 5, 6, 2)),
+    "3-D": (lambda: layers.XDConv3D(2, 2, channel_gates=False), (2, 8, 5, 6, 2)),
     "depthwise": (lambda: layers.XDDepthwiseConv2D(3, depth_multiplier=2), (2, 9, 8, 3)),
     "transposed": (lambda: layers.XDConv2DTranspose(3, 3, strides=2, padding="same"), (2, 6, 5, 2)),
     "triangular": (lambda: layers.XDCausalConv1D(3, 2, depth=2), (2, 20, 2)),

@@ -46,12 +46,14 @@ def test_protocol_is_the_layers(rng):
     inner = layers.XDConv1D(3, 3, padding="circular")
     layer = layers.SearchableResampled(inner, 8)
     layer.build((None, 12, 2))
-    assert [v.name for v in layer.architecture_variables] == ["K0", "L0", "M0"]
+    assert [v.name for v in layer.architecture_variables] == [
+        *("K0", "L0", "M0", "frequency_bias", "channel_gates")
+    ]
     assert set(layer.describe()) == set(inner.describe())
     extra = layer.complexity((None, 12, 2)) - inner.complexity((None, 8, 2))
     assert extra == 8 * 12 * 2 + 12 * 8 * 3
     model = keras.Sequential([keras.Input((12, 2)), layer])
-    assert len(keras_xd.architecture_variables(model)) == 3
+    assert len(keras_xd.architecture_variables(model)) == 5
     assert keras_xd.complexity(model) == layer.complexity((None, 12, 2))
 
 

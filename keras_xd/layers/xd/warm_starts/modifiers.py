@@ -39,6 +39,10 @@ class _Modified(Convolution):
     def check(self, layer: keras.layers.Layer, channels: int) -> None:
         self.start.check(layer, channels)
 
+    def smallest_size(self, index: int, radix: Any) -> int:
+        """Return how many points an axis of a layer must have at least for this operation."""
+        return self.start.smallest_size(index, radix)
+
     def placement(self, axis: AxisGeometry) -> np.ndarray:
         return self.start.placement(axis)
 

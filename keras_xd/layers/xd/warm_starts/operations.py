@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
-from keras_xd.kmatrix import constructions
+from keras_xd.kmatrix import constructions, sparse_matrices
 from keras_xd.kmatrix.constructions import Stages
 from keras_xd.layers.xd.axis_layout import AxisGeometry
 
@@ -73,6 +73,10 @@ class Convolution:
                 "A trainable dilation is a permutation inside L, which needs depth (1, 3, 1) or "
                 f"more. Received: depth={layer.depth}"
             )
+
+    def smallest_size(self, index: int, radix: Any) -> int:
+        """Return how many points an axis of a layer must have at least for this operation."""
+        return 1
 
     def placement(self, axis: AxisGeometry) -> np.ndarray:
         """Return the fixed `(n, k)` array that puts weights on the circle before `L`."""
@@ -276,13 +280,17 @@ class FourierOperator(Convolution):
 class GraphConvolution(Convolution):
     """A graph convolution over a fixed graph: `y_i = Σ_j w_ij · A x_j`.
 
-    `K` is the identity, `L` maps the one weight to all frequencies and `M` is the matrix `A`, one
-    dense block. Needs an `XDConv1D` with `kernel_size=1`, `padding="circular"` and `radix` the
-    number of nodes. A diffusion graph convolution is the sum (`keras.layers.Add`) of such layers
-    for the powers of `A`.
+    `K` is the identity, `L` maps the one weight to all frequencies and `M` is the matrix `A`. For a
+    large graph `M` is a product of six butterflies on a circle of as many points as `A` has edges:
+    give the layer `depth=(1, 1, 6)`, and all matrices have `O(E log E)` numbers for `E` edges. For
+    a small one `radix`, the number of nodes, makes each matrix one dense block of `2 n²` numbers.
+    A diffusion graph convolution is the sum (`keras.layers.Add`) of such layers for the powers of
+    `A`.
 
     Args:
-        adjacency: square array `A`, normalised as the graph convolution wants it.
+        adjacency: square array `A`, normalised as the graph convolution wants it. For several axes
+            a tuple with one for each of them, or `None` for an axis of a usual convolution, such as
+            the steps of signals on a graph. `kernel_size` is 1 on the axes of graphs.
 
     Raises:
         ValueError: if the matrix is not square, or the layer is not of that form.
@@ -293,45 +301,81 @@ class GraphConvolution(Convolution):
     >>> from keras_xd import layers
     >>> ring = np.roll(np.eye(10), 1, axis=1) / 2 + np.roll(np.eye(10), -1, axis=1) / 2
     >>> start = layers.warm_starts.GraphConvolution(ring)
-    >>> layer = layers.XDConv1D(4, 1, padding="circular", radix=10, warm_start=start)
+    >>> layer = layers.XDConv1D(4, 1, depth=(1, 1, 6), warm_start=start)
     >>> layer(np.ones((2, 10, 3), "float32")).shape
     TensorShape([2, 10, 4])
+    >>> small = layers.XDConv1D(4, 1, padding="circular", radix=10, warm_start=start)
+    >>> steps = layers.warm_starts.GraphConvolution((ring, None))
+    >>> both = layers.XDConv2D(4, (1, 3), depth=(1, 1, 6), padding="same", warm_start=steps)
+    >>> both(np.ones((2, 10, 24, 3), "float32")).shape
+    TensorShape([2, 10, 24, 4])
 
     Reference:
-        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 3.
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, claim A.5.
     """
 
     is_transposable = False
 
     @check_types
-    def __init__(self, adjacency: ArrayLike):
+    def __init__(self, adjacency: ArrayLike | Sequence[ArrayLike | None]):
         super().__init__()
-        self.adjacency = np.asarray(adjacency, dtype="float64")
-        if self.adjacency.ndim != 2 or self.adjacency.shape[0] != self.adjacency.shape[1]:
-            raise ValueError(
-                f"`adjacency` must be a square matrix. Received: shape {self.adjacency.shape}"
-            )
+        several = isinstance(adjacency, (tuple, list)) and any(
+            one is None or np.ndim(one) == 2 for one in adjacency
+        )
+        graphs = tuple(map(_square, adjacency)) if several else (_square(adjacency),)
+        self.graphs: tuple[np.ndarray | None, ...] = graphs
+        self.adjacency = graphs if several else graphs[0]
+
+    def smallest_size(self, index: int, radix: Any) -> int:
+        """Return how many points an axis of a layer must have at least: the edges of its graph."""
+        graph = self.graphs[index] if index < len(self.graphs) else None
+        if graph is None or radix in (len(graph), (len(graph),)):  # one dense block
+            return 1
+        return sparse_matrices.smallest_size(graph)
 
     def check(self, layer: keras.layers.Layer, channels: int) -> None:
-        n = len(self.adjacency)
-        fits = layer.rank == 1 and layer.geometry[0].padded_size == n
-        if not fits or layer.kernel_size != (1,) or layer.plans[0].radices != (n,):
+        fits = layer.rank == len(self.graphs)
+        for graph, axis, plan in zip(self.graphs, layer.geometry, layer.plans, strict=False):
+            if graph is not None:
+                block = plan.radices == (len(graph),)
+                room = block or axis.padded_size >= sparse_matrices.smallest_size(graph)
+                fits &= axis.size == len(graph) and axis.kernel_size == 1 and room
+        if not fits:
+            nodes = [None if graph is None else len(graph) for graph in self.graphs]
             raise ValueError(
-                f"A graph convolution over {n} nodes needs rank 1, {n} steps, kernel_size=1, "
-                f"padding='circular' and radix={n}. Received: rank {layer.rank}, sizes "
-                f"{[axis.size for axis in layer.geometry]}, kernel_size={layer.kernel_size}, "
-                f"padding={layer.padding!r}, radix={layer.radix}"
+                f"A graph convolution over {nodes} nodes needs as many axes of these sizes, "
+                "kernel_size=1 there, and with padding='circular' the number of nodes as radix. "
+                f"Received: sizes {[axis.size for axis in layer.geometry]}, "
+                f"kernel_size={layer.kernel_size}, padding={layer.padding!r}, radix={layer.radix}"
             )
 
     def matrices(self, axis: AxisGeometry, radices: Radices, rng: Rng, index: int = 0) -> Factors:
+        graph = self.graphs[index]
+        if graph is None:
+            return super().matrices(axis, radices, rng, index)
+        block = [[graph.T[None, None].astype(complex)]]
         return {
             "K": [constructions.identity(radices)],
             "L": [constructions.dft(radices)],
-            "M": [[self.adjacency.T[None, None].astype(complex)]],
+            "M": block if radices == (len(graph),) else sparse_matrices.sparse(graph, radices),
         }
 
     def get_config(self) -> dict[str, Any]:
-        return {"adjacency": self.adjacency.tolist()}
+        listed = [None if graph is None else graph.tolist() for graph in self.graphs]
+        return {"adjacency": listed if isinstance(self.adjacency, tuple) else listed[0]}
+
+
+def _square(adjacency):
+    """Return the matrix of a graph as an array, or `None`."""
+    if adjacency is None:
+        return None
+    matrix = np.asarray(adjacency, dtype="float64")
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(
+            "`adjacency` must be a square matrix, or a tuple of one for each axis. Received: "
+            f"adjacency of shape {matrix.shape}"
+        )
+    return matrix
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

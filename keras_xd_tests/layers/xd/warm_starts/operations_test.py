@@ -140,6 +140,61 @@ def test_graph_and_diffusion_graph_convolution(rng):
     assert_close(keras.ops.convert_to_numpy(model(x)), expected)
 
 
+def graph_of_edges(rng, nodes, edges):
+    places = rng.choice(nodes * nodes, edges, replace=False)
+    matrix = np.zeros(nodes * nodes)
+    matrix[places] = rng.standard_normal(edges)
+    return matrix.reshape(nodes, nodes)
+
+
+@pytest.mark.parametrize("nodes, edges", [(12, 24), (12, 7), (30, 90)])
+def test_a_graph_convolution_by_its_edges(nodes, edges, rng):
+    matrix = graph_of_edges(rng, nodes, edges)
+    start = warm_starts.GraphConvolution(matrix)
+    layer = layers.XDConv1D(4, 1, depth=(1, 1, 6), warm_start=start)
+    x = rng.standard_normal((2, nodes, 3)).astype("float32")
+    layer.build(x.shape)
+    (axis,) = layer.geometry
+    assert axis.padded_size == kmatrix.padded_size(max(nodes, edges))
+    kernel = keras.ops.convert_to_numpy(layer.kernel)[0]
+    assert_close(outputs_of(layer, x), np.einsum("st,btc,cf->bsf", matrix, x, kernel))
+    assert keras.saving.deserialize_keras_object(
+        keras.saving.serialize_keras_object(layer)
+    ).forecast(x.shape) == layer.forecast(x.shape)
+
+
+def test_the_numbers_of_a_graph_convolution_grow_with_its_edges(rng):
+    def numbers(nodes, **options):
+        start = warm_starts.GraphConvolution(graph_of_edges(rng, nodes, 2 * nodes))
+        layer = layers.XDConv1D(1, 1, warm_start=start, **options)
+        return layer.forecast((None, nodes, 1))["matrix_parameters"]
+
+    dense = numbers(400, padding="circular", radix=(400,))
+    sparse = [numbers(nodes, depth=(1, 1, 6)) for nodes in (400, 800)]
+    assert dense == 3 * 2 * 400**2
+    assert sparse[0] < dense / 3 and sparse[1] < 2.4 * sparse[0]
+
+
+def test_graphs_on_both_axes_or_beside_a_convolution(rng):
+    first, second = graph_of_edges(rng, 6, 9), graph_of_edges(rng, 5, 8)
+    x = rng.standard_normal((2, 6, 5, 3)).astype("float32")
+    options = {"depth": (1, 1, 6), "padding": "same"}
+    start = warm_starts.GraphConvolution((first, second))
+    layer = layers.XDConv2D(4, 1, warm_start=start, **options)
+    layer.build(x.shape)
+    kernel = keras.ops.convert_to_numpy(layer.kernel)[0, 0]
+    expected = np.einsum("st,uv,btvc,cf->bsuf", first, second, x, kernel)
+    assert_close(outputs_of(layer, x), expected)
+    start = warm_starts.GraphConvolution((first, None))
+    layer = layers.XDConv2D(4, (1, 3), warm_start=start, **options)
+    layer.build(x.shape)
+    mixed = np.einsum("st,btvc->bsvc", first, x)
+    convolution = keras.layers.Conv2D(4, (1, 3), padding="same", use_bias=False)
+    convolution.build(x.shape)
+    convolution.kernel.assign(layer.kernel)
+    assert_close(outputs_of(layer, x), np.array(convolution(mixed)))
+
+
 @pytest.mark.parametrize("size, dilation", [(16, 2), (20, 3), (15, 2)])
 def test_trainable_dilation_is_a_permutation_inside_l(size, dilation, rng):
     inputs = rng.standard_normal((2, size, 3)).astype("float32")
@@ -168,6 +223,7 @@ def test_trainable_dilation_is_a_permutation_inside_l(size, dilation, rng):
         *warm_starts.STARTS,
         warm_starts.Convolution(trainable_dilation=True),
         warm_starts.GraphConvolution(np.eye(4)),
+        warm_starts.GraphConvolution((np.eye(4), None)),
         warm_starts.Composed("average_pooling", input=[2, 0, 1]),
         warm_starts.Composed("convolution", output=kmatrix.KMatrix.random_unitary(6, seed=0)),
         warm_starts.Composed("convolution", input=kmatrix.KMatrix.hadamard(4).T),
@@ -223,15 +279,26 @@ def bad(message, **arguments):
             depth=(1, 2, 1),
         ),
         bad(
-            "over 10 nodes needs rank 1, 10 steps.*radix=10",
-            warm_start=warm_starts.GraphConvolution(np.eye(10)),
+            r"over \[10\] nodes needs.*sizes \[10\].*radix=None",
+            warm_start=warm_starts.GraphConvolution(np.ones((10, 10))),
             kernel_size=1,
             padding="circular",
+        ),
+        bad(
+            r"needs depth \(1, 1, 6\) or more.*\(1, 1, 1\)",
+            warm_start=warm_starts.GraphConvolution(np.eye(10)),
+            kernel_size=1,
+        ),
+        bad(
+            r"over \[10, 10\] nodes needs as many axes",
+            warm_start=warm_starts.GraphConvolution((np.eye(10), np.eye(10))),
+            kernel_size=1,
         ),
     ],
 )
 def test_a_start_that_the_layer_cannot_express(arguments, message):
     with pytest.raises(ValueError, match=message):
         layers.XDConv1D(**{"filters": 8, "kernel_size": 3, **arguments}).build((None, 10, 4))
-    with pytest.raises(ValueError, match=r"square matrix. Received: shape \(2, 3\)"):
-        warm_starts.GraphConvolution(np.ones((2, 3)))
+    for wrong in (np.ones((2, 3)), (np.eye(4), np.ones((2, 3)))):
+        with pytest.raises(ValueError, match=r"square.*Received: adjacency of shape \(2, 3\)"):
+            warm_starts.GraphConvolution(wrong)
