@@ -2,7 +2,7 @@
 
 - `text`: reviews of the folder `aclImdb` of ai.stanford.edu/~amaas/data/sentiment, class 1 for
   positive ones: files `{train,test}/{neg,pos}/*.txt`.
-- `retrieval`: pairs of papers' texts, class 1 where one cites the other: lines of the class, two
+- `retrieval`: pairs of papers' texts, class 1 where they are equivalent: lines of the class, two
   numbers and two texts with tabs between, in `new_aan_pairs.{train,eval,test}.tsv` of
   github.com/google-research/long-range-arena.
 - `image`: CIFAR-10 in grey, one pixel after the other.

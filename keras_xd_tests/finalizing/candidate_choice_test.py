@@ -25,7 +25,7 @@ def counts_of(space):
     return [
         (
             [one.product.parameters for one in layer.kernel.kernels],
-            np.log(keras.ops.convert_to_numpy(layer.shares).astype("float64")),
+            np.log(keras.ops.convert_to_numpy(layer.probabilities).astype("float64")),
         )
         for layer in mixtures(space)
     ]
@@ -110,7 +110,7 @@ def test_costs_are_rounded_up():
         layer.logits.assign([0.0, 3.0])
 
     def cost(model):
-        return 1.0005 * sum(layer.shares[1] for layer in mixtures(model))
+        return 1.0005 * sum(layer.probabilities[1] for layer in mixtures(model))
 
     assert sorted(within_budget(space, 2.0, cost)) == ["dense", "low_rank_0.5"]
 
