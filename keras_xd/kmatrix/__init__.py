@@ -1,14 +1,7 @@
 """Structured (Kaleidoscope) matrices of any size, without layers."""
 
 from keras_xd.core.moved_names import attribute_error as _attribute_error
-from keras_xd.kmatrix.blast import nearest_blast
-from keras_xd.kmatrix.block_tensor_train import (
-    nearest_block_tensor_train,
-    nearest_low_rank,
-    nearest_monarch,
-)
 from keras_xd.kmatrix.families import project_to
-from keras_xd.kmatrix.kaleidoscope import nearest_kaleidoscope
 from keras_xd.kmatrix.kmatrix import KMatrix
 from keras_xd.kmatrix.radix import padded_size, plan
 from keras_xd.kmatrix.structured import Projection
@@ -16,11 +9,6 @@ from keras_xd.kmatrix.structured import Projection
 __all__ = [
     "KMatrix",
     "Projection",
-    "nearest_blast",
-    "nearest_block_tensor_train",
-    "nearest_kaleidoscope",
-    "nearest_low_rank",
-    "nearest_monarch",
     "padded_size",
     "plan",
     "project_to",
@@ -43,6 +31,10 @@ _MOVED = {
     "kronecker_of_kmatrices": "KMatrix.kronecker(left, right)",
     "kronecker_of_matrices": "KMatrix.kronecker(*matrices)",
     "natural_dft": 'KMatrix.dft(n, order="natural")',
+    **{
+        f"nearest_{family}": f"project_to(matrix, '{family}', sizes=…)"
+        for family in ("blast", "block_tensor_train", "kaleidoscope", "low_rank", "monarch")
+    },
     "nearest_butterfly": "KMatrix.project(matrix, steps=0)",
     "parameter_count": "KMatrix.parameters",
     "prime_factors": "radix.factorise(n)",

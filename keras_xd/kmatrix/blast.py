@@ -38,8 +38,8 @@ def nearest_blast(matrix: ArrayLike, blocks: int, rank: int, steps: int = 20) ->
     >>> import numpy as np
     >>> from keras_xd import kmatrix
     >>> matrix = np.random.default_rng(0).normal(size=(8, 12))
-    >>> found = kmatrix.nearest_blast(matrix, blocks=2, rank=3)
-    >>> found.error < kmatrix.nearest_low_rank(matrix, rank=3).error
+    >>> found = kmatrix.project_to(matrix, "blast", sizes={"blocks": 2, "rank": 3})
+    >>> found.error < kmatrix.project_to(matrix, "low_rank", sizes={"rank": 3}).error
     True
 
     Reference:

@@ -37,7 +37,7 @@ def nearest_low_rank(matrix: ArrayLike, rank: int, inputs: ArrayLike | None = No
 
     >>> import numpy as np
     >>> from keras_xd import kmatrix
-    >>> found = kmatrix.nearest_low_rank(np.outer([1.0, 2.0], [3.0, 4.0, 5.0]), rank=1)
+    >>> found = kmatrix.project_to(np.outer([1, 2], [3, 4, 5]), "low_rank", sizes={"rank": 1})
     >>> found.parameters, found.error < 1e-12
     (5, True)
     """
@@ -81,7 +81,7 @@ def nearest_monarch(matrix: ArrayLike, blocks: int, inputs: ArrayLike | None = N
 
     >>> import numpy as np
     >>> from keras_xd import kmatrix
-    >>> found = kmatrix.nearest_monarch(np.eye(16), blocks=4)
+    >>> found = kmatrix.project_to(np.eye(16), "monarch", sizes={"blocks": 4})
     >>> found.parameters, found.error < 1e-12
     (128, True)
 
@@ -137,7 +137,8 @@ def nearest_block_tensor_train(
     >>> import numpy as np
     >>> from keras_xd import kmatrix
     >>> matrix = np.random.default_rng(0).normal(size=(8, 12))
-    >>> kmatrix.nearest_block_tensor_train(matrix, (4, 2), (3, 4), rank=2).error < 1e-12
+    >>> sizes = {"row_factors": (4, 2), "column_factors": (3, 4), "rank": 2}
+    >>> kmatrix.project_to(matrix, "block_tensor_train", sizes=sizes).error < 1e-12
     True
 
     Reference:

@@ -21,6 +21,14 @@ _NEAREST: dict[str, Callable[..., Projection]] = {
     "blast": blast.nearest_blast,
     "low_rank": block_tensor_train.nearest_low_rank,
 }
+# The sizes that a matrix of a family has to have, and those that it may have.
+_SIZES: dict[str, tuple[set[str], set[str]]] = {
+    "kaleidoscope": (set(), {"radix", "depth", "steps", "seed"}),
+    "monarch": ({"blocks"}, set()),
+    "block_tensor_train": ({"row_factors", "column_factors", "rank"}, set()),
+    "blast": ({"blocks", "rank"}, {"steps"}),
+    "low_rank": ({"rank"}, set()),
+}
 _MOST_BLOCKS = 16  # of a BLAST matrix along a side, as in its paper
 
 
@@ -30,28 +38,31 @@ def project_to(
     family: str,
     density: float = 0.25,
     inputs: ArrayLike | None = None,
+    sizes: Config | None = None,
 ) -> Projection:
     """Return a structured matrix of a family near to a dense matrix, of at most a given density.
-
-    Sizes are the largest that keep to the density; `nearest_low_rank` and its siblings take sizes
-    of your choice.
 
     Args:
         matrix: real array of shape `(rows, columns)`, multiplied as `matrix @ x`: the kernel of a
             `Dense` layer transposed.
         family: `"kaleidoscope"`, `"monarch"`, `"block_tensor_train"`, `"blast"` or `"low_rank"`.
-        density: most numbers of the structured matrix, as a part of `rows · columns`.
+        density: most numbers of the structured matrix, as a part of `rows · columns`; its sizes
+            are the largest that keep to it.
         inputs: array of shape `(samples, columns)`, a few batches of what the layer is given. The
             error of the outputs is lowered in place of that of the matrix. Of the families
             `"monarch"`, `"block_tensor_train"` and `"low_rank"`.
+        sizes: dictionary of sizes in place of those of the density, by family: `rank`; `blocks`;
+            `row_factors`, `column_factors` and `rank`; `blocks`, `rank` and the most sweeps
+            `steps`; `radix`, `depth`, `steps` and `seed`.
 
     Returns:
         A `Projection`, which tells its error beside the bound by singular values and the error of
         low rank.
 
     Raises:
-        ValueError: for an unknown family, a share that not even its smallest member keeps to, or
-            rows and columns that do not factor as the family needs.
+        ValueError: for an unknown family, a density that not even its smallest member keeps to,
+            sizes that are not the family's or do not fit, or rows and columns that do not factor
+            as the family needs.
 
     Example:
 
@@ -60,6 +71,8 @@ def project_to(
     >>> kernel = np.random.default_rng(0).normal(size=(48, 192))
     >>> kmatrix.project_to(kernel.T, "monarch")
     Projection('monarch', shape=(192, 48), parameters=1920, error=0.83..., bound=0.83..., ...)
+    >>> kmatrix.project_to(kernel.T, "low_rank", sizes={"rank": 2}).parameters
+    480
     """
     matrix, _ = structured.checked(matrix)
     validation.one_of(family, FAMILIES, "family")
@@ -67,7 +80,14 @@ def project_to(
         raise ValueError(
             f"`inputs` are for the families {', '.join(WITH_INPUTS)}. Received: family={family!r}"
         )
-    sizes = sizes_within(matrix.shape, family, density)
+    if sizes is None:
+        sizes = sizes_within(matrix.shape, family, density)
+    needed, allowed = _SIZES[family]
+    if not needed <= set(sizes) <= needed | allowed:
+        raise ValueError(
+            f"`sizes` of the family '{family}' must have {sorted(needed)} and may have "
+            f"{sorted(allowed)}. Received: sizes={sizes!r}"
+        )
     return nearest(matrix, family, sizes, inputs)
 
 

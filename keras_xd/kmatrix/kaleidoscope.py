@@ -45,7 +45,7 @@ def nearest_kaleidoscope(
     >>> import numpy as np
     >>> from keras_xd import kmatrix
     >>> matrix = np.random.default_rng(0).normal(size=(6, 10))
-    >>> found = kmatrix.nearest_kaleidoscope(matrix, radix=(3, 4))
+    >>> found = kmatrix.project_to(matrix, "kaleidoscope", sizes={"radix": (3, 4)})
     >>> found.factors[0].shape, found.bound <= found.error <= 1
     ((1, 1, 84), True)
     """

@@ -11,7 +11,6 @@ except ImportError as error:
 from keras_xd.core.moved_names import attribute_error as _attribute_error
 from keras_xd.visualization.cells import plot_cell as plot_cell
 from keras_xd.visualization.cells import plot_genotype as plot_genotype
-from keras_xd.visualization.images import spectra as spectra
 from keras_xd.visualization.operators import plot_operators as plot_operators
 from keras_xd.visualization.pareto import plot_pareto as plot_pareto
 from keras_xd.visualization.progress import plot_optimization_history as plot_optimization_history
@@ -26,7 +25,6 @@ __all__ = [
     "plot_optimization_history",
     "plot_pareto",
     "plot_tree",
-    "spectra",
 ]
 
 # Public names of earlier versions.
@@ -35,6 +33,7 @@ _MOVED = {
     "heatmap": "keras_xd.visualization.images.heatmap",
     "impulse_responses": "keras_xd.visualization.operators.impulse_responses",
     "operator_matrix": "keras_xd.visualization.operators.operator_matrix",
+    "spectra": "keras_xd.visualization.images.spectra",
     "plot_best_so_far": "keras_xd.visualization.plot_optimization_history",
 }
 

@@ -55,8 +55,8 @@ def spectra(arrays: Mapping[str, ArrayLike], title: str = "") -> np.ndarray | No
     Example:
 
     >>> import numpy as np
-    >>> from keras_xd import visualization
-    >>> visualization.spectra({"one": np.eye(4), "two": np.diag([1.0, 2.0, 3.0])}).shape
+    >>> from keras_xd.visualization.images import spectra
+    >>> spectra({"one": np.eye(4), "two": np.diag([1.0, 2.0, 3.0])}).shape
     (320, 480, 3)
     """
     found = {name: _spectrum(values) for name, values in arrays.items()}

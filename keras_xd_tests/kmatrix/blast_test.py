@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from keras_xd import kmatrix
+from keras_xd.kmatrix.blast import nearest_blast
+from keras_xd.kmatrix.block_tensor_train import nearest_low_rank
 
 
 def blast(left, scale, right):
@@ -13,12 +14,12 @@ def blast(left, scale, right):
 @pytest.mark.parametrize("shape, blocks, rank", [((8, 12), 2, 3), ((12, 6), 3, 1), ((9, 9), 1, 2)])
 def test_nearer_than_low_rank_and_as_defined(shape, blocks, rank, rng):
     matrix = rng.normal(size=shape)
-    found = kmatrix.nearest_blast(matrix, blocks, rank)
+    found = nearest_blast(matrix, blocks, rank)
     np.testing.assert_allclose(found.matrix, blast(*found.factors), atol=1e-12)
     error = np.linalg.norm(matrix - found.matrix) / np.linalg.norm(matrix)
     assert found.error == pytest.approx(error)
     assert found.parameters == rank * (sum(shape) + blocks**2)
-    low_rank = kmatrix.nearest_low_rank(matrix, rank).error
+    low_rank = nearest_low_rank(matrix, rank).error
     if blocks == 1:
         assert found.error == pytest.approx(low_rank)
     else:
@@ -34,8 +35,8 @@ def test_nearer_than_low_rank_and_as_defined(shape, blocks, rank, rng):
 
 def test_the_error_never_rises(rng):
     matrix = rng.normal(size=(12, 18))
-    errors = [kmatrix.nearest_blast(matrix, 3, 4, steps).error for steps in range(8)]
-    assert errors[0] == pytest.approx(kmatrix.nearest_low_rank(matrix, 4).error)
+    errors = [nearest_blast(matrix, 3, 4, steps).error for steps in range(8)]
+    assert errors[0] == pytest.approx(nearest_low_rank(matrix, 4).error)
     assert all(after <= before + 1e-12 for before, after in zip(errors, errors[1:], strict=False))
     assert errors[-1] < errors[1] < errors[0]
 
@@ -43,9 +44,9 @@ def test_the_error_never_rises(rng):
 def test_members_of_the_family_are_found(rng):
     """Exactly where it is low rank; a matrix near to low rank within the last sweep's gain."""
     low_rank = rng.normal(size=(12, 3)) @ rng.normal(size=(3, 18))
-    assert kmatrix.nearest_blast(low_rank, 3, 3).error < 1e-12
+    assert nearest_blast(low_rank, 3, 3).error < 1e-12
     factors = [rng.normal(size=(3, 4, 2)), 1 + 0.3 * rng.normal(size=(3, 3, 2))]
     member = blast(*factors, rng.normal(size=(3, 6, 2)))
-    found = kmatrix.nearest_blast(member, 3, 2, steps=400)
-    assert kmatrix.nearest_low_rank(member, 2).error > 0.1
+    found = nearest_blast(member, 3, 2, steps=400)
+    assert nearest_low_rank(member, 2).error > 0.1
     assert found.error < 1e-3 and found.bound < 1e-6

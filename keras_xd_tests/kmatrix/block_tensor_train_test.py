@@ -3,7 +3,12 @@ import math
 import numpy as np
 import pytest
 
-from keras_xd import kmatrix
+from keras_xd.kmatrix.blast import nearest_blast
+from keras_xd.kmatrix.block_tensor_train import (
+    nearest_block_tensor_train,
+    nearest_low_rank,
+    nearest_monarch,
+)
 
 SIZES = [
     ((2, 3), (4, 2), 1),
@@ -60,7 +65,7 @@ def slice_tails(matrix, row_factors, column_factors, rank):
 @every_size
 def test_block_tensor_trains_are_recovered(row_factors, column_factors, rank, rng):
     matrix = random_train(row_factors, column_factors, rank, rng)
-    found = kmatrix.nearest_block_tensor_train(matrix, row_factors, column_factors, rank)
+    found = nearest_block_tensor_train(matrix, row_factors, column_factors, rank)
     assert found.error < 1e-12
     np.testing.assert_allclose(found.matrix, matrix, atol=1e-11 * np.abs(matrix).max())
 
@@ -68,7 +73,7 @@ def test_block_tensor_trains_are_recovered(row_factors, column_factors, rank, rn
 @every_size
 def test_errors_lie_between_the_bound_and_the_guarantee(row_factors, column_factors, rank, rng):
     matrix = rng.normal(size=(math.prod(row_factors), math.prod(column_factors)))
-    found = kmatrix.nearest_block_tensor_train(matrix, row_factors, column_factors, rank)
+    found = nearest_block_tensor_train(matrix, row_factors, column_factors, rank)
     definition = entry_by_entry(found.factors, row_factors, column_factors)
     np.testing.assert_allclose(found.matrix, definition, atol=1e-12)
     norm = np.linalg.norm(matrix)
@@ -86,19 +91,19 @@ def test_monarch_matrices_are_trains_of_rank_one(rng):
     """Which are exact: their errors are the bounds, as is tested above."""
     for shape, blocks in [((6, 4), 2), ((6, 9), 3), ((5, 10), 5)]:
         matrix = rng.normal(size=shape)
-        found = kmatrix.nearest_monarch(matrix, blocks)
+        found = nearest_monarch(matrix, blocks)
         right, left = found.factors
         defined = np.einsum("piq,pjq->pijq", left, right).reshape(shape)
         np.testing.assert_allclose(found.matrix, defined)
         sizes = (blocks, shape[0] // blocks), (shape[1] // blocks, blocks)
-        train = kmatrix.nearest_block_tensor_train(matrix, *sizes, 1)
+        train = nearest_block_tensor_train(matrix, *sizes, 1)
         np.testing.assert_allclose(found.matrix, train.matrix, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(5, 9), (9, 5), (80, 100), (100, 80), (1, 4)])
 def test_low_rank_is_that_of_the_singular_values(shape, rng):
     matrix, rank = rng.normal(size=shape), min(3, *shape)
-    found = kmatrix.nearest_low_rank(matrix, rank)
+    found = nearest_low_rank(matrix, rank)
     left, scale, right = np.linalg.svd(matrix, full_matrices=False)
     expected = (left[:, :rank] * scale[:rank]) @ right[:rank]
     np.testing.assert_allclose(found.matrix, expected, atol=1e-10)
@@ -106,7 +111,7 @@ def test_low_rank_is_that_of_the_singular_values(shape, rng):
     for value in (found.error, found.bound, found.low_rank_error):
         assert value == pytest.approx(tail, abs=1e-7)
     assert found.parameters == rank * sum(shape)
-    assert kmatrix.nearest_low_rank(expected, rank).error < 1e-10
+    assert nearest_low_rank(expected, rank).error < 1e-10
 
 
 def correlated_inputs(rng, samples, columns):
@@ -118,12 +123,12 @@ def test_low_rank_for_inputs_is_the_best_for_their_outputs(samples, rng):
     """The outputs have the error of their own singular values: nothing of the rank is better."""
     matrix, rank = rng.normal(size=(12, 20)), 2
     inputs = correlated_inputs(rng, samples, 20) @ np.linalg.qr(rng.normal(size=(20, 20)))[0]
-    found = kmatrix.nearest_low_rank(matrix, rank, inputs)
+    found = nearest_low_rank(matrix, rank, inputs)
     scale = np.linalg.svd(inputs @ matrix.T, compute_uv=False)
     best = np.sqrt((scale[rank:] ** 2).sum() / (scale**2).sum())
     assert found.output_error == pytest.approx(best, abs=1e-7)
     assert np.linalg.matrix_rank(found.matrix) == rank
-    plain = kmatrix.nearest_low_rank(matrix, rank).matrix
+    plain = nearest_low_rank(matrix, rank).matrix
     assert np.linalg.norm(inputs @ (matrix - plain).T) > found.output_error * np.sqrt(
         (scale**2).sum()
     )
@@ -135,7 +140,7 @@ def test_the_last_core_is_the_best_for_inputs(sizes, samples, rng):
     """Outputs are linear in it, so no change of it lowers their error; nor does it rise."""
     matrix = rng.normal(size=(12, 20))
     inputs = correlated_inputs(rng, samples, 20) @ np.linalg.qr(rng.normal(size=(20, 20)))[0]
-    found = kmatrix.nearest_block_tensor_train(matrix, *sizes, 2, inputs)
+    found = nearest_block_tensor_train(matrix, *sizes, 2, inputs)
     *others, last = found.factors
     outputs = inputs @ matrix.T
     images = []
@@ -152,10 +157,10 @@ def test_the_last_core_is_the_best_for_inputs(sizes, samples, rng):
 
 def test_zero_matrices_have_no_error():
     for found in (
-        kmatrix.nearest_low_rank(np.zeros((4, 6)), 1),
-        kmatrix.nearest_monarch(np.zeros((4, 6)), 2),
-        kmatrix.nearest_monarch(np.zeros((4, 6)), 2, np.zeros((3, 6))),
-        kmatrix.nearest_blast(np.zeros((4, 6)), 2, 1),
+        nearest_low_rank(np.zeros((4, 6)), 1),
+        nearest_monarch(np.zeros((4, 6)), 2),
+        nearest_monarch(np.zeros((4, 6)), 2, np.zeros((3, 6))),
+        nearest_blast(np.zeros((4, 6)), 2, 1),
     ):
         assert found.error == found.bound == found.low_rank_error == 0
         assert not found.matrix.any()

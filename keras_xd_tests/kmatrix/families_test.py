@@ -5,6 +5,13 @@ import pytest
 
 from keras_xd import kmatrix
 from keras_xd.kmatrix import families
+from keras_xd.kmatrix.blast import nearest_blast
+from keras_xd.kmatrix.block_tensor_train import (
+    nearest_block_tensor_train,
+    nearest_low_rank,
+    nearest_monarch,
+)
+from keras_xd.kmatrix.kaleidoscope import nearest_kaleidoscope
 
 every_family = pytest.mark.parametrize("family", families.FAMILIES)
 
@@ -45,27 +52,35 @@ def test_inputs_lower_the_error_of_outputs(family, rng):
 
 
 def low_rank(shape=(3, 4), rank=1, **options):
-    return kmatrix.nearest_low_rank(np.ones(shape), rank, **options)
+    return nearest_low_rank(np.ones(shape), rank, **options)
 
 
 BAD = [
-    (lambda: kmatrix.nearest_low_rank(np.zeros(3), 1), "two axes"),
-    (lambda: kmatrix.nearest_low_rank(1j * np.ones((3, 3)), 1), "real array"),
-    (lambda: kmatrix.nearest_low_rank(np.full((3, 3), np.nan), 1), "9 NaN"),
+    (lambda: nearest_low_rank(np.zeros(3), 1), "two axes"),
+    *[
+        (lambda s=sizes: kmatrix.project_to(np.ones((4, 6)), "blast", sizes=s), message)
+        for sizes, message in (
+            ({"blocks": 2}, r"must have \['blocks', 'rank'\] and may have \['steps'\]. Received"),
+            ({"blocks": 2, "rank": 1, "seed": 0}, "Received: sizes={'blocks': 2, 'rank'"),
+            ({"blocks": 4, "rank": 1}, "blocks=4"),
+        )
+    ],
+    (lambda: nearest_low_rank(1j * np.ones((3, 3)), 1), "real array"),
+    (lambda: nearest_low_rank(np.full((3, 3), np.nan), 1), "9 NaN"),
     (lambda: low_rank(rank=4), "rank=4"),
     (lambda: low_rank(rank=0), "rank"),
     (lambda: low_rank(inputs=np.ones((5, 3))), r"\(samples, 4\)"),
     (lambda: low_rank(inputs=np.full((5, 4), np.inf)), "finite"),
-    (lambda: kmatrix.nearest_monarch(np.ones((3, 4)), 2), "blocks=2"),
-    (lambda: kmatrix.nearest_block_tensor_train(np.ones((4, 4)), (2, 2), (4, 2), 1), "multiply"),
-    (lambda: kmatrix.nearest_block_tensor_train(np.ones((4, 4)), (4,), (4,), 1), "at least two"),
-    (lambda: kmatrix.nearest_block_tensor_train(np.ones((4, 4)), (2, 2), (1, 2, 2), 1), "as many"),
-    (lambda: kmatrix.nearest_blast(np.ones((4, 6)), 4, 1), "blocks=4"),
-    (lambda: kmatrix.nearest_blast(np.ones((4, 6)), 2, 5), "rank=5"),
-    (lambda: kmatrix.nearest_blast(np.ones((4, 6)), 2, 1, steps=-1), "steps=-1"),
-    (lambda: kmatrix.nearest_kaleidoscope(np.ones((4, 8)), (2, 3)), "product 6"),
-    (lambda: kmatrix.nearest_kaleidoscope(np.ones((4, 8)), depth=0), "depth"),
-    (lambda: kmatrix.nearest_kaleidoscope(np.ones((4, 8)), steps=-1), "steps"),
+    (lambda: nearest_monarch(np.ones((3, 4)), 2), "blocks=2"),
+    (lambda: nearest_block_tensor_train(np.ones((4, 4)), (2, 2), (4, 2), 1), "multiply"),
+    (lambda: nearest_block_tensor_train(np.ones((4, 4)), (4,), (4,), 1), "at least two"),
+    (lambda: nearest_block_tensor_train(np.ones((4, 4)), (2, 2), (1, 2, 2), 1), "as many"),
+    (lambda: nearest_blast(np.ones((4, 6)), 4, 1), "blocks=4"),
+    (lambda: nearest_blast(np.ones((4, 6)), 2, 5), "rank=5"),
+    (lambda: nearest_blast(np.ones((4, 6)), 2, 1, steps=-1), "steps=-1"),
+    (lambda: nearest_kaleidoscope(np.ones((4, 8)), (2, 3)), "product 6"),
+    (lambda: nearest_kaleidoscope(np.ones((4, 8)), depth=0), "depth"),
+    (lambda: nearest_kaleidoscope(np.ones((4, 8)), steps=-1), "steps"),
     (lambda: kmatrix.project_to(np.ones(6), "low_rank"), "two axes"),
     (lambda: kmatrix.project_to(np.ones((8, 8)), "blast", 0.5, np.ones((3, 8))), "family='blast'"),
     *(

@@ -6,6 +6,7 @@ import pytest
 
 from keras_xd import kmatrix
 from keras_xd.kmatrix import constructions, special
+from keras_xd.kmatrix.kaleidoscope import nearest_kaleidoscope
 
 RADICES = [(3, 4), (4, 3), (2, 2, 3), (2, 2, 2, 2)]
 every_radices = pytest.mark.parametrize("radices", RADICES)
@@ -19,7 +20,7 @@ def test_corners_of_butterflies_are_recovered(radices, rng):
         dense = special.kmatrix_dense([stages]).real
         n = len(dense)
         corner = dense[: n - cut[0], : n - cut[1]]
-        found = kmatrix.nearest_kaleidoscope(corner, radices)
+        found = nearest_kaleidoscope(corner, radices)
         assert found.error < 1e-12 and found.matrix.shape == corner.shape
 
 
@@ -29,7 +30,7 @@ def test_weights_are_those_of_the_matrix(radices, rng):
         [(5, 12), (11, 4), (12, 12)], [(1, 0), (1, 5), (2, 3), (3, 2)]
     ):
         matrix = rng.normal(size=shape)
-        found = kmatrix.nearest_kaleidoscope(matrix, radices, depth, steps, seed=0)
+        found = nearest_kaleidoscope(matrix, radices, depth, steps, seed=0)
         (weights,) = found.factors
         whole = kmatrix.KMatrix(weights, kmatrix.plan(math.prod(radices), radices, depth=depth))
         assert whole.real and whole.depth == depth and found.parameters == whole.parameters
@@ -42,7 +43,7 @@ def test_weights_are_those_of_the_matrix(radices, rng):
 def test_the_bound_is_that_of_slices_of_rank_one(radices, rng):
     n = math.prod(radices)
     matrix = rng.normal(size=(n, n))
-    found = kmatrix.nearest_kaleidoscope(matrix, radices)
+    found = nearest_kaleidoscope(matrix, radices)
     tails = []
     for cut in range(1, len(radices)):
         inner = math.prod(radices[:cut])
@@ -57,5 +58,5 @@ def test_the_bound_is_that_of_slices_of_rank_one(radices, rng):
 
 def test_a_bound_is_known_of_one_butterfly_alone(rng):
     matrix = rng.normal(size=(8, 8))
-    one, two = (kmatrix.nearest_kaleidoscope(matrix, 2, depth, seed=0) for depth in (1, 2))
+    one, two = (nearest_kaleidoscope(matrix, 2, depth, seed=0) for depth in (1, 2))
     assert 0 < one.bound <= one.error and two.bound == 0

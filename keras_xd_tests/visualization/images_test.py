@@ -2,8 +2,7 @@ import matplotlib
 import numpy as np
 import pytest
 
-from keras_xd.visualization import spectra
-from keras_xd.visualization.images import heatmap
+from keras_xd.visualization.images import heatmap, spectra
 
 
 def colour(name, share):

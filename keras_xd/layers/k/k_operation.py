@@ -13,6 +13,7 @@ from keras_xd.layers.xd import axis_layout, causal, warm_starts
 from keras_xd.layers.xd.base import XDLayer
 from keras_xd.layers.xd.causal import XDCausalConv1D
 from keras_xd.layers.xd.conv import RANKS, ConvolutionXDLayer
+from keras_xd.layers.xd.warm_starts import operations
 
 _DEPTH_FROM_SCRATCH = 9
 
@@ -63,7 +64,7 @@ class KOperation:
         warm_start: str | warm_starts.Convolution = "convolution",
         seed: int | None = None,
     ):
-        self.warm_start = _without_bias_and_gates(warm_starts.get(warm_start), warm_start)
+        self.warm_start = _without_bias_and_gates(operations.get(warm_start), warm_start)
         self.depth = _depth(depth, self.warm_start)
         self.radix = axis_layout.radix_argument(radix)
         if seed is None and self.warm_start.is_random:
@@ -105,7 +106,7 @@ class KOperation:
         return {
             "depth": self.depth,
             "radix": self.radix,
-            "warm_start": warm_starts.identifier(self.warm_start),
+            "warm_start": operations.identifier(self.warm_start),
             "seed": self.seed,
         }
 
@@ -161,7 +162,7 @@ class _KOperationLayer(XDLayer):
                     f"warm_start={warm_start!r}, seed={seed} beside operation={operation!r}"
                 )
             depth, seed = operation.depth, operation.seed
-            warm_start = warm_starts.identifier(operation.warm_start)
+            warm_start = operations.identifier(operation.warm_start)
             if "radix" in kwargs:
                 kwargs["radix"] = operation.radix
         start = _without_bias_and_gates(self._start(warm_start), warm_start)
@@ -196,7 +197,7 @@ class _KOperationLayer(XDLayer):
     @staticmethod
     def _start(warm_start):
         """Return the start that an argument `warm_start` stands for."""
-        return warm_starts.get(warm_start)
+        return operations.get(warm_start)
 
 
 class ConvolutionKLayer(_KOperationLayer, ConvolutionXDLayer):
@@ -357,7 +358,7 @@ def _depth(depth, start):
     """Return the depths of `K_1`, `M` and `K_2`."""
     if depth is None:
         depth = _DEPTH_FROM_SCRATCH if start.is_random else 1
-    return validation.depth(depth, len(warm_starts.MATRICES))
+    return validation.depth(depth, len(operations.MATRICES))
 
 
 def _sizes(layer):

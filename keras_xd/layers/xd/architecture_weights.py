@@ -9,7 +9,8 @@ from keras_xd.core.searchable import NEUTRAL, SearchableLayer
 from keras_xd.core.type_aliases import Config
 from keras_xd.kmatrix import constructions
 from keras_xd.layers.xd import functional, warm_starts
-from keras_xd.layers.xd.warm_starts import MATRICES, operations
+from keras_xd.layers.xd.warm_starts import operations
+from keras_xd.layers.xd.warm_starts.operations import MATRICES
 
 
 class MatrixArchitecture(SearchableLayer):

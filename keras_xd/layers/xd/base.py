@@ -24,7 +24,8 @@ from keras_xd.kmatrix.radix import parameter_count
 from keras_xd.layers.xd import axis_layout, functional, placed_kernel, regularizers, warm_starts
 from keras_xd.layers.xd.axis_layout import AxisGeometry
 from keras_xd.layers.xd.folding import FoldedOperation
-from keras_xd.layers.xd.warm_starts import MATRICES
+from keras_xd.layers.xd.warm_starts import operations
+from keras_xd.layers.xd.warm_starts.operations import MATRICES
 
 LARGEST_DESCRIBED = 1024
 
@@ -73,7 +74,7 @@ class XDLayer(FoldedOperation):
         self.depth = validation.depth(depth, len(MATRICES))
         self.radix = axis_layout.radix_argument(radix)
         self.axis_radices = axis_layout.axis_radices(radix, self.rank)
-        self.warm_start = warm_starts.get(warm_start)
+        self.warm_start = operations.get(warm_start)
         self.frequency_bias = self.warm_start.has("frequency_bias", frequency_bias)
         self.channel_gates = self.warm_start.has("channel_gates", channel_gates)
         self.architecture_regularizer = keras.regularizers.get(architecture_regularizer)
@@ -203,7 +204,10 @@ class XDLayer(FoldedOperation):
         return result
 
     def get_config(self) -> Config:
-        return {**super().get_config(), "warm_start": warm_starts.identifier(self.warm_start)}
+        return {
+            **super().get_config(),
+            "warm_start": operations.identifier(self.warm_start),
+        }
 
     @classmethod
     def from_config(cls, config: Config) -> Self:

@@ -19,6 +19,7 @@ from keras_xd.layers.xd.conv import XDConv
 from keras_xd.layers.xd.operation_products import SQUARES, Architecture, fitted_norm, fitted_squares
 from keras_xd.layers.xd.resampled import SearchableResampled
 from keras_xd.layers.xd.separable import SeparableXDLayer
+from keras_xd.layers.xd.warm_starts import operations
 
 METRICS = (*SQUARES, "fitted")
 OPERATIONS = (XDLayer, SeparableXDLayer, SearchableResampled)
@@ -215,9 +216,9 @@ def _nearest(layers, metric):
     start = layer.warm_start
     while isinstance(start, warm_starts.Perturbed):  # the question is what it was before
         start = start.start
-    own = _own_start(layer) if start is layer.warm_start else warm_starts.identifier(start)
+    own = _own_start(layer) if start is layer.warm_start else operations.identifier(start)
     candidates = {own: own} if isinstance(own, str) else {"start": start}
-    for name, kind in warm_starts.STARTS.items():
+    for name, kind in operations.STARTS.items():
         if not kind.is_random:
             candidates.setdefault(name, name)
     first, *others = [Architecture(part) for part in layers]
@@ -295,13 +296,13 @@ def _is_zero(part, total):
 
 def _own_start(layer):
     """Return the layer's argument `warm_start`, a name or a serialized start."""
-    return layer.get_config().get("warm_start", warm_starts.identifier(layer.warm_start))
+    return layer.get_config().get("warm_start", operations.identifier(layer.warm_start))
 
 
 def _named(layer, operation):
     """Return a layer of the same arguments and kernel that is at its start `operation`."""
     kind, config, start = type(layer), layer.get_config(), operation
-    if isinstance(operation, str) and type(layer.warm_start) is warm_starts.STARTS.get(operation):
+    if isinstance(operation, str) and type(layer.warm_start) is operations.STARTS.get(operation):
         start = _own_start(layer)
     if "operation" in config:  # a K-operation has neither b nor C, which some starts need
         causal = isinstance(layer, XDCausalConv1D)

@@ -22,7 +22,7 @@ from keras_xd.layers.xd import (
 from keras_xd.layers.xd.architecture_weights import MatrixArchitecture
 from keras_xd.layers.xd.finalized import StaticKernelXD, StaticXD
 from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
-from keras_xd.layers.xd.warm_starts import MATRICES
+from keras_xd.layers.xd.warm_starts.operations import MATRICES
 
 
 class FoldedOperation(ConfiguredLayer, MatrixArchitecture):

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_xd.kmatrix.kmatrix import LARGEST_IN_NUMPY
 from keras_xd.layers.xd import functional
-from keras_xd.layers.xd.warm_starts import MATRICES
+from keras_xd.layers.xd.warm_starts.operations import MATRICES
 
 
 class Architecture:

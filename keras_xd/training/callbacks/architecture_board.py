@@ -199,7 +199,7 @@ class ArchitectureBoard(keras.callbacks.Callback):
             for name, array in arrays.items()
             if array.ndim == 2 and not name.startswith("magnitude/")
         }
-        curves = visualization.spectra(matrices, path)
+        curves = visualization.images.spectra(matrices, path)
         if curves is not None:
             images[f"{path}/spectra"] = curves
         arrays.clear()

@@ -2,8 +2,6 @@
 
 from keras_xd.layers.xd.warm_starts.modifiers import Composed, Perturbed
 from keras_xd.layers.xd.warm_starts.operations import (
-    MATRICES,
-    STARTS,
     AveragePooling,
     Convolution,
     FourierOperator,
@@ -11,8 +9,6 @@ from keras_xd.layers.xd.warm_starts.operations import (
     Identity,
     RandomUnitary,
     Zero,
-    get,
-    identifier,
 )
 
 __all__ = [
@@ -22,11 +18,7 @@ __all__ = [
     "FourierOperator",
     "GraphConvolution",
     "Identity",
-    "MATRICES",
     "Perturbed",
     "RandomUnitary",
-    "STARTS",
     "Zero",
-    "get",
-    "identifier",
 ]

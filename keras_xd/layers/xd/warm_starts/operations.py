@@ -432,7 +432,7 @@ def get(warm_start: str | dict[str, Any] | Convolution) -> Convolution:
     Example:
 
     >>> from keras_xd import layers
-    >>> type(layers.warm_starts.get("fourier_operator")).__name__
+    >>> type(layers.warm_starts.operations.get("fourier_operator")).__name__
     'FourierOperator'
     """
     if isinstance(warm_start, dict):
@@ -449,7 +449,7 @@ def identifier(start: Convolution) -> str | dict[str, Any]:
     Example:
 
     >>> from keras_xd import layers
-    >>> layers.warm_starts.identifier(layers.warm_starts.Zero())
+    >>> layers.warm_starts.operations.identifier(layers.warm_starts.Zero())
     'zero'
     """
     names = {kind: name for name, kind in STARTS.items()}

@@ -220,7 +220,7 @@ def test_trainable_dilation_is_a_permutation_inside_l(size, dilation, rng):
 @pytest.mark.parametrize(
     "start",
     [
-        *warm_starts.STARTS,
+        *warm_starts.operations.STARTS,
         warm_starts.Convolution(trainable_dilation=True),
         warm_starts.GraphConvolution(np.eye(4)),
         warm_starts.GraphConvolution((np.eye(4), None)),
@@ -232,9 +232,9 @@ def test_trainable_dilation_is_a_permutation_inside_l(size, dilation, rng):
     ],
 )
 def test_starts_round_trip(start):
-    start = warm_starts.get(start)
-    identifier = warm_starts.identifier(start)
-    restored = warm_starts.get(json.loads(json.dumps(identifier)))
+    start = warm_starts.operations.get(start)
+    identifier = warm_starts.operations.identifier(start)
+    restored = warm_starts.operations.get(json.loads(json.dumps(identifier)))
     assert type(restored) is type(start)
     assert restored.get_config() == start.get_config()
     assert isinstance(identifier, str) == (not start.get_config())
