@@ -199,7 +199,7 @@ def test_formats_are_measured_and_refusals_told(tmp_path, monkeypatch, capsys):
 
 def test_families_of_matrices_are_measured_beside_dense(monkeypatch):
     monkeypatch.setitem(structured.SIZES, "1024", (16, 16))
-    words = ["--sizes", "1024", "--batches", "2", "--share", "0.8", "--repetitions", "1"]
+    words = ["--sizes", "1024", "--batches", "2", "--density", "0.8", "--repetitions", "1"]
     lines = structured.main([*words, "--pause", "0", "--dry-run"])
     cells = rows_of(lines, "16 × 16")
     assert [row[1] for row in cells] == ["Dense", *structured.FAMILIES, "KDense"]

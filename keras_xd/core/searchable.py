@@ -222,7 +222,7 @@ def architecture_variables(model: keras.layers.Layer) -> list[keras.Variable]:
     >>> import keras_xd
     >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")])
     >>> [variable.name for variable in keras_xd.architecture_variables(model)]
-    ['K0', 'L0', 'M0']
+    ['K0', 'L0', 'M0', 'frequency_bias', 'channel_gates']
     """
     found = {}
     for layer in searchable_layers(model):

@@ -220,7 +220,7 @@ def test_reset_weights_of_every_kind_of_layer(rng):
             assert not np.array_equal(value, changed[path]), path
             assert np.std(value) == pytest.approx(np.std(initial[path]), rel=0.7), path
             seen += 1
-    assert seen == DRAWN and len(architecture) == 3
+    assert seen == DRAWN and len(architecture) == 5
 
 
 def test_reset_weights_keeps_what_was_not_trained(rng):

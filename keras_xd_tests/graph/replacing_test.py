@@ -209,7 +209,7 @@ def test_searched_finalized_and_exported(small, tmp_path):
     history = search.fit(x, np.ones((3, 2), "float32"), verbose=0).history
     assert history["complexity"][0] == pytest.approx(keras_xd.complexity(space) / 1000)
     after = architecture_variables(space)
-    assert len(after) == len(before) == 2 * 3
+    assert len(after) == len(before) == 2 * 5
     assert all(
         np.any(a != keras.ops.convert_to_numpy(b)) for a, b in zip(before, after, strict=True)
     )

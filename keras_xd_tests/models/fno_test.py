@@ -73,7 +73,8 @@ def test_the_search_starts_as_the_circular_network(input_shape, rng):
     circular = models.fno(input_shape, **options)
     same = models.fno(input_shape, padding="same", **options)
     same.set_weights(circular.get_weights())
-    space = keras_xd.rewrite(same, padding="circular", only="convolution.*")
+    published = {"frequency_bias": False, "channel_gates": False}
+    space = keras_xd.rewrite(same, padding="circular", only="convolution.*", **published)
     inputs = rng.normal(size=(3, *input_shape)).astype("float32")
     np.testing.assert_allclose(space(inputs), circular(inputs), atol=2e-6)
     assert np.abs(same(inputs) - circular(inputs)).max() > 1e-3
@@ -107,7 +108,8 @@ def test_the_search_may_start_as_a_fourier_operator(sizes, modes, rng):
 
 def test_architecture_parameters_of_the_paper():
     same = models.fno((256, 2), operation="convolution", padding="same")
-    space = keras_xd.rewrite(same, padding="circular")
+    published = {"frequency_bias": False, "channel_gates": False}
+    space = keras_xd.rewrite(same, padding="circular", **published)
     variables = keras_xd.architecture_variables(space)
     assert sum(int(np.prod(v.shape)) for v in variables) == 2 * 49_152
     assert trainable(space) == 304_321 + 2 * 49_152

@@ -59,6 +59,7 @@ def is_feature(operation: str) -> bool:
     return operation not in ATTENTION_OPERATIONS + DYNAMIC_OPERATIONS
 
 
+@check_types
 def largest_span(operations: Sequence[str]) -> int:
     """Return the size of the largest dynamic kernel of the operations, 1 if there is none."""
     return max((KERNEL_SPANS.get(name, 1) for name in operations), default=1)

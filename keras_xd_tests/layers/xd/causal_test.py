@@ -104,7 +104,6 @@ def test_zero():
         ({"warm_start": "fourier_operator"}, "one of 'convolution', 'zero', 'random_triangular'"),
         ({"groups": 3}, "must divide `filters`"),
         ({"groups": 4}, "must divide the number of input channels. Received: groups=4, channels=2"),
-        ({"strides": 2, "dilation_rate": 2}, "cannot be combined"),
         ({"steps": None}, "every spatial size to be known"),
     ],
 )

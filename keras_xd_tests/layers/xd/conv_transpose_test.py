@@ -92,7 +92,6 @@ def test_multiply_adds_by_hand():
     [
         ({"warm_start": "identity"}, "starts as 'convolution', 'zero' or 'random_unitary'"),
         ({"warm_start": "average_pooling"}, "starts as 'convolution'"),
-        ({"strides": 2, "dilation_rate": 2}, "cannot be combined"),
         ({"strides": 2, "output_padding": 2}, r"less than the strides.*output_padding=2"),
         ({"output_padding": -1}, "less than the strides"),
         ({"strides": 2, "output_padding": 1, "padding": "circular"}, "must be None"),

@@ -20,8 +20,12 @@ def forms(layer):
     return [axis.direct for axis in layer._kernel_axes]
 
 
+KERNEL_ALONE = {"frequency_bias": False, "channel_gates": False}
 LAYERS = {
-    "long": (lambda: layers.XDConv1D(3, 200, padding="circular", depth=(1, 3, 1)), (2, 400, 2)),
+    "long": (
+        lambda: layers.XDConv1D(3, 200, padding="circular", depth=(1, 3, 1), **KERNEL_ALONE),
+        (2, 400, 2),
+    ),
     "dilated": (lambda: layers.XDConv1D(4, 20, padding="same", dilation_rate=3, groups=2), (40, 4)),
     "window": (lambda: layers.XDConv1D(2, 40, padding="same", window_size=3), (2, 50, 1)),
     "2d": (lambda: layers.XDConv2D(3, (5, 18), padding="same"), (2, 20, 18, 2)),
