@@ -391,28 +391,45 @@ class RandomUnitary(Convolution):
     between), and the real part of such random numbers keeps half of it. So `K` is `√(n / h)` times
     unitary on each axis, and `√2` times that on the first, from which the real part is taken.
 
+    Args:
+        scale: `"variance"`, or `"unitary"` as in the paper on K-operations: `K`, `L`, `M` are all
+            unitary, and the outputs as much smaller as the scales above are.
+
+    Raises:
+        ValueError: `scale` is neither.
+
     Example:
 
     >>> from keras_xd import layers
     >>> layer = layers.XDConv2D(8, 3, depth=9, warm_start="random_unitary", seed=1)
+    >>> paper = layers.warm_starts.RandomUnitary(scale="unitary")
+    >>> layer = layers.KOpConv2D(8, 3, warm_start=paper, seed=1)
+
+    Reference:
+        "Searching for Convolutions and a More Ambitious NAS", 2020, appendix C.1.1.
     """
 
     is_random = True
 
-    def __init__(self) -> None:
+    def __init__(self, scale: str = "variance") -> None:
         super().__init__()
+        self.scale = validation.one_of(scale, ("variance", "unitary"), "scale")
 
     def matrices(self, axis: AxisGeometry, radices: Radices, rng: Rng, index: int = 0) -> Factors:
-        unitary = constructions.random_unitary
-        scaled_l = constructions.scaled(unitary(radices, rng), math.sqrt(axis.padded_size))
-        share = min(axis.input_stride * axis.size / axis.padded_size, 1.0)
-        scale = math.sqrt((2 if index == 0 else 1) / share)
-        scaled_k = constructions.scaled(unitary(radices, rng), scale)
-        return {"K": [scaled_k], "L": [scaled_l], "M": [unitary(radices, rng)]}
+        found = {name: constructions.random_unitary(radices, rng) for name in ("L", "K", "M")}
+        if self.scale == "variance":
+            filled = min(axis.input_stride * axis.size / axis.padded_size, 1.0)
+            scale = math.sqrt((2 if index == 0 else 1) / filled)
+            found["L"] = constructions.scaled(found["L"], math.sqrt(axis.padded_size))
+            found["K"] = constructions.scaled(found["K"], scale)
+        return {name: [factors] for name, factors in found.items()}
 
     def rest(self, radices: Radices, rng: Rng) -> Stages:
         """Return a butterfly for a factor that the start leaves free."""
         return constructions.random_unitary(radices, rng)
+
+    def get_config(self) -> dict[str, Any]:
+        return {} if self.scale == "variance" else {"scale": self.scale}
 
 
 STARTS = {

@@ -302,3 +302,20 @@ def test_a_start_that_the_layer_cannot_express(arguments, message):
     for wrong in (np.ones((2, 3)), (np.eye(4), np.ones((2, 3)))):
         with pytest.raises(ValueError, match=r"square.*Received: adjacency of shape \(2, 3\)"):
             warm_starts.GraphConvolution(wrong)
+
+
+@pytest.mark.parametrize("kind", [layers.KOpConv1D, layers.KOpConv2D, layers.XDConv2D])
+def test_the_start_of_the_k_operations_paper_is_unitary(kind):
+    start = warm_starts.RandomUnitary(scale="unitary")
+    layer = kind(2, 3, depth=2, padding="circular", warm_start=start, seed=1)
+    layer.build((None, *([6] * layer.rank), 1))
+    found = {name: v for name, v in layer.describe().items() if name.startswith("matrix/")}
+    assert len(found) == 3 * layer.rank
+    for matrix in found.values():
+        np.testing.assert_allclose(matrix @ matrix.conj().T, np.eye(6), atol=1e-6)
+    config = json.loads(json.dumps(keras.saving.serialize_keras_object(layer)))
+    again = keras.saving.deserialize_keras_object(config).describe()
+    for name, matrix in found.items():
+        np.testing.assert_array_equal(again[name], matrix)
+    with pytest.raises(ValueError, match="'variance', 'unitary'.*Received: scale='none'"):
+        warm_starts.RandomUnitary(scale="none")
