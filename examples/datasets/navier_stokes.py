@@ -105,17 +105,18 @@ def solve_navier_stokes(vorticity, viscosity=VISCOSITY, time=1.0, forced=True, c
         # The stream function ψ has -Δψ = w and v = (∂ψ/∂column, -∂ψ/∂row).
         return real(1j * columns * inverse * w), real(-1j * rows * inverse * w)
 
-    def change(w):
-        across, along = velocity(w)
+    def change(w, flow=None):
+        across, along = flow or velocity(w)
         advected = across * real(1j * rows * w) + along * real(1j * columns * w)
         return kept * (force - fft.rfft2(advected))
 
     w, done = fft.rfft2(vorticity) * kept, 0.0
     while done < time:
-        fastest = max(np.abs(part).max() for part in velocity(w))
+        flow = velocity(w)
+        fastest = max(np.abs(part).max() for part in flow)
         step = min(time - done, LONGEST_STEP, courant / points / max(fastest, 1e-9))
         half = np.exp(-viscosity * laplacian * step / 2)
-        first = change(w)
+        first = change(w, flow)
         second = change(half * (w + step / 2 * first))
         third = change(half * w + step / 2 * second)
         fourth = change(half**2 * w + step * half * third)

@@ -32,9 +32,13 @@ class EarlierNames(keras.layers.Layer):
     earlier_names: Mapping[str, str] = {}
 
     @classmethod
+    def with_new_names(cls, config: Config) -> Config:
+        """Return a configuration with the names that the arguments have now."""
+        return {cls.earlier_names.get(name, name): value for name, value in config.items()}
+
+    @classmethod
     def from_config(cls, config: Config) -> Self:
-        names = cls.earlier_names
-        return super().from_config({names.get(name, name): config[name] for name in config})
+        return super().from_config(cls.with_new_names(config))
 
 
 class ClassSignature:

@@ -68,6 +68,7 @@ WIDE = ("convolution", "random", *VISION)
 CLASSIC = (*chrysalis_models.FIXED, *VISION)
 TEXT = ("convolution", "linear", "random", "sgd_warm", "sgd_scratch")
 TEXTS = ("mr", "trec", "sst2")
+MORE_TEXTS = tuple(name for name in text.FILES if name not in TEXTS)
 SPHERE = ("convolution", "random", "sgd_warm", "sgd_first_warm", "sgd_scratch")
 DEPTH = ("convolution", *(f"depth_{depth}" for depth in range(1, 10)))
 EXPERIMENTS = {
@@ -76,9 +77,7 @@ EXPERIMENTS = {
     "wide": Experiment("wide", "sgd", IMAGES, WIDE, 4, 128),
     "wide_transfer": Experiment("wide", "sgd", IMAGES, WIDE, 4, 128, True),
     "cifar100": Experiment("lenet", "sgd", IMAGES, CLASSIC, 8, 128, "cifar100"),
-    "text": Experiment(
-        "text", "adadelta", TEXTS, TEXT, 10, 50, more_kinds=tuple(set(text.FILES) - set(TEXTS))
-    ),
+    "text": Experiment("text", "adadelta", TEXTS, TEXT, 10, 50, more_kinds=MORE_TEXTS),
     "spherical": Experiment("spherical", "adam", ("spherical", "rotated"), SPHERE, 4, 32),
     "depth": Experiment("lenet", "sgd", IMAGES[:1], DEPTH, 4, 128),
 }
@@ -114,7 +113,10 @@ def gray(inputs):
 def load(experiment, kind, seed, options):
     """Return `Data` of a kind, and those of the classes to transfer to, or `None`."""
     if experiment == "text":
-        found = text.load(kind, options.data_dir, seed, options.subset)
+        found, vectors = text.load(kind, options.data_dir, seed, options.subset), None
+        if options.vectors:
+            size = chrysalis_models.EMBEDDING
+            vectors = text.vectors(options.vectors, found.words, size, seed)
         return Data(
             found.train,
             found.test,
@@ -123,7 +125,7 @@ def load(experiment, kind, seed, options):
             np.asarray,
             found.validation,
             len(found.words),
-            options.vectors and _vectors(options.vectors, found.words, seed),
+            vectors,
         ), None
     folder = options.data_dir or os.environ.get("TFDS_DATA_DIR")
     if experiment == "spherical":
@@ -154,10 +156,6 @@ def _of_classes(inputs, labels, first):
     """Return the samples of five classes, numbered from 0."""
     chosen = (labels >= first) & (labels < first + 5)
     return inputs[chosen], labels[chosen] - first
-
-
-def _vectors(path, words, seed):
-    return text.vectors(path, words, chrysalis_models.EMBEDDING, seed)
 
 
 def _of_kind(name, kind, seed, folder, subset):

@@ -227,9 +227,7 @@ class _StructuredRNN(keras.layers.RNN):
 
     @classmethod
     def from_config(cls, config: Config) -> keras.layers.Layer:
-        names = cls.cell_class.earlier_names
-        renamed = {names.get(name, name): value for name, value in config.items()}
-        return super(keras.layers.RNN, cls).from_config(renamed)
+        return super(keras.layers.RNN, cls).from_config(cls.cell_class.with_new_names(config))
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
