@@ -112,12 +112,13 @@ def _rounded(value):
     return round(value, 5) if math.isfinite(value) else None
 
 
-def describe(small):
+def describe(small, extras):
     """Return the settings that the results depend on."""
     rates = ", ".join(f"{rate:g}" for rate in RATES)
     pairs = ", ".join(f"{rate:g} / {factor}" for rate, factor in PAIRS)
     return {
         "small": small,
+        "extras": extras,  # frequency bias and gates of XD
         "seeds": list(SEEDS),
         "batches": "with the same batches for one seed",
         "tasks": {
@@ -167,7 +168,7 @@ def parse(arguments):
     options = parser.parse_args(arguments)
     flags = ["--small"] * options.small + ["--no-extras"] * options.no_extras
     command = " ".join(["python", "examples/scoreboard.py", *flags])
-    settings, page = describe(options.small), scoreboard_report.page
+    settings, page = describe(options.small, not options.no_extras), scoreboard_report.page
     return options, reporting.open_results(
         parser, options, "scoreboard", page, settings, command, key=KEY
     )

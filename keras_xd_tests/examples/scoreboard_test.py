@@ -91,3 +91,12 @@ def test_errors_are_those_of_their_definitions(rng):
     odds = 1 / (1 + np.exp(-keys.astype("float64")))
     expected = -np.log(np.where(notes == 1, odds, 1 - odds)).sum() / 4
     assert tasks.nats(notes, keys) == pytest.approx(expected, rel=1e-6)
+
+
+def test_results_with_and_without_bias_and_gates_are_kept_apart(capsys):
+    """The kept results are without them, so that a run with them must go elsewhere."""
+    _, results = script.parse(["--no-extras"])
+    assert results.find("burgers", "xd", 0)
+    with pytest.raises(SystemExit):
+        script.parse([])
+    assert "not overwritten" in capsys.readouterr().err
