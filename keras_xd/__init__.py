@@ -20,6 +20,7 @@ from keras_xd.layers.cells import genotypes
 from keras_xd.layers.masked import masks
 from keras_xd.layers.xd import regularizers
 from keras_xd.layers.xd.distances import nearest_operation, operation_distance
+from keras_xd.models.rollouts import rollout
 from keras_xd.rewriting.comparison import compare
 from keras_xd.rewriting.forecast import forecast
 from keras_xd.rewriting.rewriter import rewrite
@@ -68,6 +69,7 @@ __all__ = [
     "reset_weights",
     "resize",
     "rewrite",
+    "rollout",
     "save_architecture",
     "search",
     "training",

@@ -1,10 +1,19 @@
 """Evaluation of a search over seeds, by the literature's protocols; retraining."""
 
 from keras_xd.core.moved_names import attribute_error as _attribute_error
+from keras_xd.evaluation.conformal import conformal_margin
 from keras_xd.evaluation.protocols import Evaluation, Run, Task, evaluate_search
 from keras_xd.evaluation.retraining import choose_settings, retrain
 
-__all__ = ["Evaluation", "Run", "Task", "choose_settings", "evaluate_search", "retrain"]
+__all__ = [
+    "Evaluation",
+    "Run",
+    "Task",
+    "choose_settings",
+    "conformal_margin",
+    "evaluate_search",
+    "retrain",
+]
 
 # Public names of earlier versions.
 _MOVED = {

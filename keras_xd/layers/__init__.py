@@ -23,7 +23,9 @@ from keras_xd.layers.cells.derived_cell import DerivedCell
 from keras_xd.layers.cells.dynamic_conv import DynamicConv2D
 from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell, derived_genotype
 from keras_xd.layers.cells.self_calibration import SelfCalibration
+from keras_xd.layers.fourier.continuation import FourierContinuation
 from keras_xd.layers.fourier.point_normalization import PointNormalization
+from keras_xd.layers.fourier.points import GridToPoints, PointsToGrid
 from keras_xd.layers.fourier.resampling import FourierResampling
 from keras_xd.layers.fourier.spectral_conv import (
     SpectralConv,
@@ -110,8 +112,10 @@ __all__ = [
     "DynamicConv2D",
     "FlexConv1D",
     "FlexConv2D",
+    "FourierContinuation",
     "FourierResampling",
     "FourierUpsampling",
+    "GridToPoints",
     "HeterogeneousCell",
     "KDense",
     "KOpCausalConv1D",
@@ -136,6 +140,7 @@ __all__ = [
     "MixedOperation1D",
     "MixedOperation2D",
     "PointNormalization",
+    "PointsToGrid",
     "RelativeMask",
     "Resampled",
     "SearchableLayer",

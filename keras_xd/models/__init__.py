@@ -1,13 +1,14 @@
 """Networks of the papers: small functions that return an ordinary `keras.Model`."""
 
 from keras_xd.models.ccnn import ccnn
-from keras_xd.models.fno import fno
+from keras_xd.models.fno import fno, uno
 from keras_xd.models.kim_cnn import kim_cnn
 from keras_xd.models.lenet import lenet
 from keras_xd.models.nos import nos_imagenet_network, nos_network, nos_search_network
 from keras_xd.models.protein_resnet import protein_resnet
 from keras_xd.models.pyramidnet import pyramidnet
 from keras_xd.models.resnet import resnet20
+from keras_xd.models.rollouts import unrolled
 from keras_xd.models.spherical_cnn import spherical_cnn
 from keras_xd.models.tcn import tcn
 from keras_xd.models.wide_lenet import wide_lenet
@@ -26,6 +27,8 @@ __all__ = [
     "resnet20",
     "spherical_cnn",
     "tcn",
+    "uno",
+    "unrolled",
     "wide_lenet",
     "wide_resnet",
 ]

@@ -21,6 +21,8 @@ def fno(
     projection: int = 128,
     name: str = "fno",
     normalization: str | None = "batch",
+    continuation: int | tuple[int, ...] | keras.layers.Layer = 0,
+    local_kernel: int = 0,
 ) -> keras.Model:
     """Return a Fourier neural operator, or the network of the same shape with other operations.
 
@@ -57,6 +59,11 @@ def fno(
         name: name of the model.
         normalization: of the sums, `"batch"` or `None`. Operators are often learned far better
             without: the statistics of a batch are noise to a single function.
+        continuation: for functions that are not periodic: how many points
+            `keras_xd.layers.FourierContinuation` adds behind each axis before the blocks, cropped
+            after them, or such a layer. An eighth of the size is usual.
+        local_kernel: size of a convolution that each block adds as well, for what is sharper than
+            the modes; 0 for none. It is named `local1` …, and `rewrite` searches it too.
 
     Returns:
         A `keras.Model` from `(batch, *sizes, channels)` to `(batch, *sizes, outputs)`, whatever
@@ -92,37 +99,178 @@ def fno(
     validation.one_of(padding, ("circular", "same"), "padding")
     projection = validation.positive_integer(projection, "projection")
     validation.one_of(normalization, ("batch", None), "normalization")
-    kernel_size = tuple(2 * mode - 1 if operation == "xd" else mode + 1 for mode in modes)
-    if operation != "fourier":
-        _check_kernel(kernel_size, sizes, operation, modes, input_shape)
+    local_kernel = validation.nonnegative_integer(local_kernel, "local_kernel")
+    continuation = _continuation(continuation)
+    if continuation is not None:
+        sizes = continuation.compute_output_shape((None, *sizes, width))[1:-1]
+    _check_kernel(sizes, operation, modes, input_shape)
 
     inputs = keras.Input(input_shape, name="function")
     x = _dense(width, "lift")(inputs)
+    if continuation is not None:
+        x = continuation(x)
     for block in range(1, blocks + 1):
-        if operation == "fourier":
-            mixed = layers.SpectralConv(
-                rank, width, modes, data_format="channels_last", name=f"spectral{block}"
-            )(x)
-        elif operation == "xd":
-            mixed = _searched(x, width, kernel_size, f"xd{block}")
-        else:
-            mixed = _convolution(x, width, kernel_size, padding, f"convolution{block}")
-        pointwise = _dense(width, f"pointwise{block}")(x)
-        x = keras.layers.Add(name=f"add{block}")([mixed, pointwise])
-        if normalization == "batch":
-            x = keras.layers.BatchNormalization(
-                momentum=0.9, epsilon=1e-5, name=f"normalization{block}"
-            )(x)
-        if block < blocks:
-            x = keras.layers.ReLU(name=f"relu{block}")(x)
+        parts = [
+            _mixed(x, width, modes, operation, block, padding),
+            _dense(width, f"pointwise{block}")(x),
+        ]
+        if local_kernel:
+            kernel_size = (local_kernel,) * rank
+            parts.append(_convolution(x, width, kernel_size, "same", f"local{block}"))
+        x = _joined(parts, normalization, block, relu=block < blocks)
+    if continuation is not None:
+        x = _cropped(x, continuation, rank)
     x = _dense(projection, "projection", activation="relu")(x)
     return keras.Model(inputs, _dense(outputs, "outputs")(x), name=name)
 
 
-def _check_kernel(kernel_size, sizes, operation, modes, input_shape):
+@check_types
+def uno(
+    input_shape: tuple[int | None, ...],
+    outputs: int = 1,
+    width: int = 32,
+    modes: int | tuple[int, ...] = 16,
+    levels: int = 2,
+    operation: str = "fourier",
+    projection: int = 128,
+    name: str = "uno",
+    normalization: str | None = None,
+) -> keras.Model:
+    """Return a U-shaped neural operator: blocks of `fno` on coarser and coarser grids, and back.
+
+    Each level has half the points and twice the channels of the one above, and is reached by
+    band-limited resampling. On the way back a block gets the outputs of its level on the way down
+    too. Layers are named as in `fno`; the blocks are numbered from the input to the output.
+
+    Args:
+        input_shape: `(*sizes, channels)` with one, two or three known spatial sizes.
+        outputs: number of output channels.
+        width: number of channels of the finest grid.
+        modes: frequencies kept on each axis of the finest grid; at most half of a coarser one.
+        levels: how many times the grid is halved, 1 or more.
+        operation: as in `fno`; convolutions have padding "same", so that `rewrite` searches them.
+        projection: number of units of the last hidden layer.
+        name: name of the model.
+        normalization: as in `fno`.
+
+    Returns:
+        A `keras.Model` from `(batch, *sizes, channels)` to `(batch, *sizes, outputs)`.
+
+    Raises:
+        ValueError: an argument is out of its range, a size is unknown, or below 4 on some level.
+
+    Example:
+
+    ```python
+    import numpy as np
+    from keras_xd import models
+
+    model = models.uno((32, 24, 1), width=8, modes=6)
+    print(model(np.zeros((1, 32, 24, 1))).shape)  # (1, 32, 24, 1)
+    ```
+
+    Reference:
+        Rahman, Ross and Azizzadenesheli, "U-NO: U-shaped Neural Operators", TMLR 2023.
+    """
+    form = "(*sizes, channels) of one to three spatial sizes"
+    *sizes, _ = checked_shape(input_shape, (2, 3, 4), form)
+    outputs = validation.positive_integer(outputs, "outputs")
+    width = validation.positive_integer(width, "width")
+    modes = validation.integer_tuple(modes, len(sizes), "modes")
+    levels = validation.positive_integer(levels, "levels")
+    validation.one_of(operation, ("fourier", "convolution", "xd"), "operation")
+    projection = validation.positive_integer(projection, "projection")
+    validation.one_of(normalization, ("batch", None), "normalization")
+    if None in sizes or min(sizes) // 2**levels < 4:
+        raise ValueError(
+            "Sizes must be known and at least 4 on the coarsest grid. "
+            f"Received: input_shape={tuple(input_shape)}, levels={levels}"
+        )
+
+    def block(x, level, index):
+        here = grids[level]
+        channels = width * 2**level
+        # A convolution has one more weight than modes, which its grid must hold.
+        kept = tuple(min(mode, size // 2) for mode, size in zip(modes, here, strict=True))
+        _check_kernel(here, operation, kept, input_shape)
+        mixed = _mixed(x, channels, kept, operation, index, "same")
+        parts = [mixed, _dense(channels, f"pointwise{index}")(x)]
+        return _joined(parts, normalization, index, relu=True)
+
+    grids = [tuple(-(-size // 2**level) for size in sizes) for level in range(levels + 1)]
+    inputs = keras.Input(input_shape, name="function")
+    x, skipped = _dense(width, "lift")(inputs), []
+    for level in range(levels):
+        x = block(x, level, level + 1)
+        skipped.append(x)
+        x = _resampled(x, grids[level + 1], f"down{level + 1}")
+    x = block(x, levels, levels + 1)
+    for level in reversed(range(levels)):
+        x = _resampled(x, grids[level], f"up{level + 1}")
+        x = keras.layers.Concatenate(name=f"join{level + 1}")([x, skipped[level]])
+        x = block(x, level, 2 * levels + 1 - level)
+    x = _dense(projection, "projection", activation="relu")(x)
+    return keras.Model(inputs, _dense(outputs, "outputs")(x), name=name)
+
+
+def _continuation(continuation):
+    """Return the layer that an argument names, or `None`."""
+    if isinstance(continuation, layers.FourierContinuation):
+        return continuation
+    if isinstance(continuation, keras.layers.Layer):
+        raise ValueError(
+            "`continuation` must be a number of points, one for each axis, or a "
+            f"FourierContinuation layer. Received: continuation={continuation!r}"
+        )
+    layer = layers.FourierContinuation(continuation, name="continuation")
+    return layer if layer.points else None
+
+
+def _cropped(x, continuation, rank):
+    """Return a function without the points that a continuation added."""
+    points = continuation.points
+    ends = [(0, count) for count in (points if isinstance(points, tuple) else (points,) * rank)]
+    if rank == 1:
+        return keras.layers.Cropping1D(ends[0], name="cropping")(x)
+    kind = keras.layers.Cropping2D if rank == 2 else keras.layers.Cropping3D
+    return kind(tuple(ends), data_format="channels_last", name="cropping")(x)
+
+
+def _resampled(x, sizes, name):
+    return layers.FourierResampling(sizes, data_format="channels_last", name=name)(x)
+
+
+def _mixed(x, width, modes, operation, block, padding):
+    """Return the operation of a block that mixes points."""
+    if operation == "fourier":
+        return layers.SpectralConv(
+            len(modes), width, modes, data_format="channels_last", name=f"spectral{block}"
+        )(x)
+    kernel_size = _kernel_size(operation, modes)
+    if operation == "xd":
+        return _searched(x, width, kernel_size, f"xd{block}")
+    return _convolution(x, width, kernel_size, padding, f"convolution{block}")
+
+
+def _joined(parts, normalization, block, relu):
+    """Return the sum of a block's parts, normalised and with a ReLU if asked for."""
+    x = keras.layers.Add(name=f"add{block}")(parts)
+    if normalization == "batch":
+        x = keras.layers.BatchNormalization(
+            momentum=0.9, epsilon=1e-5, name=f"normalization{block}"
+        )(x)
+    return keras.layers.ReLU(name=f"relu{block}")(x) if relu else x
+
+
+def _kernel_size(operation, modes):
+    """Return the sizes of the kernels of an operation of so many modes."""
+    return tuple(2 * mode - 1 if operation == "xd" else mode + 1 for mode in modes)
+
+
+def _check_kernel(sizes, operation, modes, input_shape):
     """Raise `ValueError` where a kernel is larger than its input."""
-    pairs = zip(kernel_size, sizes, strict=True)
-    if any(size is not None and kernel > size for kernel, size in pairs):
+    pairs = zip(_kernel_size(operation, modes), sizes, strict=True)
+    if operation != "fourier" and any(size is not None and kernel > size for kernel, size in pairs):
         rule = "one larger than `modes`" if operation == "convolution" else "`2 * modes - 1`"
         raise ValueError(
             f"The kernels, {rule}, must not be larger than the input. "

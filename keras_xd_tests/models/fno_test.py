@@ -133,3 +133,25 @@ def test_initial_weights_are_the_published_ones():
     for name, inputs in (("lift", 2), ("pointwise1", 48), ("convolution1", 9 * 48)):
         largest = np.abs(model.get_layer(name).kernel).max()
         assert 0.9 * inputs**-0.5 < largest <= inputs**-0.5
+
+
+@pytest.mark.parametrize("operation", ["fourier", "convolution", "xd"])
+def test_the_u_shaped_operator_has_coarser_grids_and_the_sizes_of_its_inputs(operation, rng):
+    model = models.uno((17, 12, 2), 3, width=4, modes=6, levels=1, operation=operation)
+    assert model.get_layer("down1").output.shape == (None, 9, 6, 4)
+    assert model.get_layer("add2").output.shape == (None, 9, 6, 8)
+    assert model.get_layer("join1").output.shape == (None, 17, 12, 12)
+    x = rng.normal(size=(2, 17, 12, 2)).astype("float32")
+    assert model(x).shape == (2, 17, 12, 3)
+    if operation == "convolution":
+        space = keras_xd.rewrite(model)
+        np.testing.assert_allclose(space(x), model(x), rtol=1e-4, atol=1e-5)
+    else:
+        final = keras_xd.finalize(model)
+        np.testing.assert_allclose(final(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("shape", "levels"), [((None, 1), 1), ((12, 1), 2), ((32, 1), 0)])
+def test_sizes_that_cannot_be_halved_are_refused(shape, levels):
+    with pytest.raises(ValueError, match="levels="):
+        models.uno(shape, width=4, levels=levels)

@@ -1,0 +1,144 @@
+"""From points anywhere to a grid, where operators work, and back."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_xd.core import validation
+from keras_xd.core.configured import ConfiguredLayer
+from keras_xd.core.type_aliases import Shape, Sizes, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class PointsToGrid(ConfiguredLayer):
+    """Puts functions known at scattered points on a grid, by means that weigh near points most.
+
+        y[g] = Σ_p softmax_p(−|g − x_p|² / (2 h²)) · v_p,   h = bandwidth / (size − 1)
+
+    Every grid point has a value, however far the next point is. The weights take
+    `batch · grid points · points` numbers.
+
+    Args:
+        sizes: the sizes of the grid on `[0, 1]` along each axis, one to three, each at least 2;
+            the ends are grid points.
+        bandwidth: in distances of neighbouring grid points.
+
+    Call arguments:
+        inputs: a pair of values `(batch, points, channels)` and coordinates
+            `(batch, points, len(sizes))` between 0 and 1.
+
+    Output shape:
+        `(batch, *sizes, channels)`.
+
+    Raises:
+        ValueError: for arguments outside these rules, or other shapes.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> places = np.linspace(0, 1, 5).reshape(1, 5, 1)
+    >>> grid = layers.PointsToGrid((5,), bandwidth=0.2)([10 * places, places])
+    >>> [round(float(value), 1) for value in grid[0, :, 0]]
+    [0.0, 2.5, 5.0, 7.5, 10.0]
+    """
+
+    def __init__(self, sizes: Sizes, bandwidth: float = 1.0, **kwargs: Any):
+        super().__init__(**kwargs)
+        sizes = (sizes,) if validation.is_integer(sizes) else sizes
+        rank = len(sizes) if isinstance(sizes, (tuple, list)) else 0
+        validation.one_of(rank, (1, 2, 3), "number of sizes")
+        self.sizes = validation.integer_tuple(sizes, rank, "sizes")
+        if min(self.sizes) < 2:
+            raise ValueError(f"`sizes` must be at least 2. Received: sizes={sizes}")
+        self.bandwidth = validation.positive_number(bandwidth, "bandwidth")
+
+    def build(self, input_shape: list[Shape]) -> None:
+        _check_points(input_shape, len(self.sizes), "values")
+
+    def call(self, inputs: list[Tensor]) -> Tensor:
+        values, places = inputs
+        exponents = []
+        for axis, size in enumerate(self.sizes):
+            grid = ops.convert_to_tensor(np.linspace(0, 1, size), places.dtype)
+            distances = (grid[:, None] - places[:, None, :, axis]) * ((size - 1) / self.bandwidth)
+            shape = [1] * len(self.sizes)
+            shape[axis] = size
+            distances = ops.reshape(distances, (-1, *shape, distances.shape[-1]))
+            exponents.append(-ops.square(distances) / 2)
+        # Keras' softmax warns where there is a single point.
+        total = sum(exponents[1:], exponents[0])
+        weights = ops.exp(total - ops.max(total, axis=-1, keepdims=True))
+        weights = weights / ops.sum(weights, axis=-1, keepdims=True)
+        weights = ops.reshape(weights, (-1, int(np.prod(self.sizes)), weights.shape[-1]))
+        y = ops.matmul(weights, values)
+        return ops.reshape(y, (-1, *self.sizes, values.shape[-1]))
+
+    def compute_output_shape(self, input_shape: list[Shape]) -> Shape:
+        return (input_shape[0][0], *self.sizes, input_shape[0][-1])
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class GridToPoints(ConfiguredLayer):
+    """Samples functions on a grid at points anywhere, by linear interpolation along each axis.
+
+    Points outside of `[0, 1]` take the value at the border.
+
+    Call arguments:
+        inputs: a pair of functions `(batch, *sizes, channels)` of one to three known sizes, with
+            grid points at 0 and 1, and coordinates `(batch, points, len(sizes))`.
+
+    Output shape:
+        `(batch, points, channels)`.
+
+    Raises:
+        ValueError: for other shapes.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> line = np.array([0.0, 1.0, 4.0]).reshape(1, 3, 1)
+    >>> places = np.array([0.25, 0.75, 1.0]).reshape(1, 3, 1)
+    >>> layers.GridToPoints()([line, places])[0, :, 0].numpy().tolist()
+    [0.5, 2.5, 4.0]
+    """
+
+    def build(self, input_shape: list[Shape]) -> None:
+        grid, _ = input_shape
+        if not 3 <= len(grid) <= 5 or None in grid[1:]:
+            raise ValueError(
+                "Functions must have shape (batch, *sizes, channels) with one to three known "
+                f"sizes. Received: shape {tuple(grid)}"
+            )
+        _check_points(input_shape, len(grid) - 2, "functions")
+
+    def call(self, inputs: list[Tensor]) -> Tensor:
+        y, places = inputs
+        places = ops.clip(places, 0, 1)
+        *sizes, channels = y.shape[1:]
+        for axis, size in enumerate(sizes):
+            grid = ops.arange(size, dtype=places.dtype)
+            hats = ops.relu(1 - ops.abs(places[..., axis : axis + 1] * (size - 1) - grid))
+            rest = int(np.prod(sizes[axis + 1 :])) * channels
+            if axis == 0:
+                y = ops.matmul(hats, ops.reshape(y, (-1, size, rest)))
+            else:
+                y = ops.reshape(y, (-1, ops.shape(places)[1], size, rest))
+                y = ops.sum(hats[..., None] * y, axis=2)
+        return y
+
+    def compute_output_shape(self, input_shape: list[Shape]) -> Shape:
+        return (*input_shape[1][:2], input_shape[0][-1])
+
+
+def _check_points(shapes, rank, name):
+    """Raise `ValueError` unless the second of two shapes is that of points on so many axes."""
+    first, places = shapes
+    if len(places) != 3 or places[-1] != rank or (name == "values" and len(first) != 3):
+        raise ValueError(
+            f"Inputs must be {name} and coordinates of shape (batch, points, {rank}). "
+            f"Received: shapes {tuple(first)} and {tuple(places)}"
+        )

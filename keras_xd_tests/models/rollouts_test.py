@@ -1,0 +1,67 @@
+"""Rollouts over time: beside a loop, with a history, with gradients, unstable models."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_xd
+from keras_xd import models
+
+
+def step_model(channels, outputs, rng):
+    model = models.fno((8, channels), outputs, width=4, modes=3, blocks=1, normalization=None)
+    for variable in model.variables:
+        variable.assign(0.3 * rng.normal(size=variable.shape))
+    return model
+
+
+@pytest.mark.parametrize(("channels", "outputs"), [(1, 1), (6, 2)])
+def test_each_answer_is_the_newest_part_of_the_next_state(channels, outputs, rng):
+    model = step_model(channels, outputs, rng)
+    state = rng.normal(size=(5, 8, channels)).astype("float32")
+    found = keras_xd.rollout(model, state, steps=4, batch_size=2)
+    assert found.shape == (5, 4, 8, outputs)
+    now = state
+    for step in range(4):
+        answer = np.array(model(now))
+        np.testing.assert_allclose(found[:, step], answer, rtol=1e-4, atol=1e-5)
+        now = np.concatenate([now[..., outputs:], answer], axis=-1)
+    longer = models.unrolled(model, 4)
+    np.testing.assert_allclose(longer(state), found, rtol=1e-4, atol=1e-5)
+    assert longer.count_params() == model.count_params()
+
+
+def test_unrolled_steps_train_the_model(rng):
+    model = step_model(1, 1, rng)
+    longer = models.unrolled(model, 3)
+    longer.compile(keras.optimizers.Adam(0.01), keras_xd.losses.RelativeL2())
+    state = rng.normal(size=(8, 8, 1)).astype("float32")
+    truth = state[:, None] * 0.5 ** np.arange(1, 4).reshape(1, 3, 1, 1)
+    before = longer.evaluate(state, truth, verbose=0)
+    longer.fit(state, truth, epochs=40, verbose=0)
+    assert longer.evaluate(state, truth, verbose=0) < 0.5 * before
+    found = keras_xd.rollout(model, state, 3)
+    error = keras_xd.losses.RelativeL2()(truth, found)
+    assert float(error) == pytest.approx(longer.evaluate(state, truth, verbose=0), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model: keras_xd.rollout(model, np.zeros((1, 9, 1)), 2), "shape of the model"),
+        (lambda model: keras_xd.rollout(model, np.zeros((0, 8, 1)), 2), "must hold states"),
+        (lambda model: keras_xd.rollout(model, np.zeros((1, 8, 1)), 0), "steps=0"),
+        (lambda model: models.unrolled(model, -1), "steps=-1"),
+        (lambda _: models.unrolled(models.fno((8, 3), 2, modes=3), 2), "multiple"),
+    ],
+)
+def test_bad_input(call, message, rng):
+    with pytest.raises(ValueError, match=message):
+        call(step_model(1, 1, rng))
+
+
+def test_a_model_that_is_not_stable_is_an_error():
+    model = keras.Sequential([keras.Input((2, 1)), keras.layers.Rescaling(1e30)])
+    state = np.array([0.0, 1.0]).reshape(2, 1, 1) * np.ones((2, 2, 1))
+    with pytest.raises(ValueError, match="sample 1 is not finite from step 2"):
+        keras_xd.rollout(model, state.astype("float32"), 3)
