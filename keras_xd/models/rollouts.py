@@ -11,17 +11,21 @@ from keras_xd.core.argument_types import check_types
 
 
 @check_types
-def rollout(model: keras.Model, state: Any, steps: int, batch_size: int = 32) -> np.ndarray:
+def rollout(
+    model: keras.Model, state: Any, steps: int, fixed: int = 0, batch_size: int = 32
+) -> np.ndarray:
     """Return what a model of one step predicts over many: each answer is the next state.
 
     A state of more channels than the model has outputs holds the last times, the oldest first: the
-    newest answer is put behind it and the oldest channels are dropped.
+    newest answer is put behind them and the oldest channels are dropped. The last `fixed` channels,
+    such as coordinates, stay as they are.
 
     Args:
         model: a model from `(batch, *sizes, channels)` to `(batch, *sizes, outputs)`, where
-            `channels` is a multiple of `outputs`.
+            `channels - fixed` is a multiple of `outputs`.
         state: the first states, an array `(number, *sizes, channels)`.
         steps: how many steps.
+        fixed: how many channels, the last ones, stay.
         batch_size: how many states the model gets at once.
 
     Returns:
@@ -43,7 +47,7 @@ def rollout(model: keras.Model, state: Any, steps: int, batch_size: int = 32) ->
     steps = validation.positive_integer(steps, "steps")
     batch_size = validation.positive_integer(batch_size, "batch_size")
     state = ops.convert_to_numpy(state)
-    _check(model, state.shape)
+    _check(model, state.shape, fixed)
     if not len(state):
         raise ValueError(f"`state` must hold states. Received: state of shape {state.shape}")
     trajectories = []
@@ -59,14 +63,13 @@ def rollout(model: keras.Model, state: Any, steps: int, batch_size: int = 32) ->
                     f"Received: steps={steps}"
                 )
             answers.append(answer)
-            kept = now.shape[-1] - answer.shape[-1]
-            now = np.concatenate([now[..., now.shape[-1] - kept :], answer], axis=-1)
+            now = np.concatenate(_parts(now, answer, fixed), axis=-1)
         trajectories.append(np.stack(answers, axis=1))
     return np.concatenate(trajectories)
 
 
 @check_types
-def unrolled(model: keras.Model, steps: int, name: str = "unrolled") -> keras.Model:
+def unrolled(model: keras.Model, steps: int, fixed: int = 0, name: str = "unrolled") -> keras.Model:
     """Return the model of several steps: what `keras_xd.rollout` computes, with gradients.
 
     Its weights are those of the model, which is trained with it, so that errors that grow from step
@@ -75,6 +78,7 @@ def unrolled(model: keras.Model, steps: int, name: str = "unrolled") -> keras.Mo
     Args:
         model: a model of one step, as for `keras_xd.rollout`.
         steps: how many steps.
+        fixed: how many channels, the last ones, stay.
         name: name of the model.
 
     Returns:
@@ -94,26 +98,34 @@ def unrolled(model: keras.Model, steps: int, name: str = "unrolled") -> keras.Mo
     (None, 3, 16, 1)
     """
     steps = validation.positive_integer(steps, "steps")
-    _check(model, model.input_shape)
+    _check(model, model.input_shape, fixed)
     inputs = keras.Input(model.input_shape[1:], name="state")
     now, answers = inputs, []
     for _ in range(steps):
         answer = model(now)
         answers.append(answer)
-        dropped = answer.shape[-1]
-        now = ops.concatenate([now[..., dropped:], answer], axis=-1)
+        now = ops.concatenate(_parts(now, answer, fixed), axis=-1)
     return keras.Model(inputs, ops.stack(answers, axis=1), name=name)
 
 
-def _check(model, shape):
+def _parts(state, answer, fixed):
+    """Return the parts of the next state: times that are kept, the answer, what is fixed."""
+    end = state.shape[-1] - fixed
+    parts = [state[..., answer.shape[-1] : end], answer, state[..., end:]]
+    return [part for part in parts if part.shape[-1]]
+
+
+def _check(model, shape, fixed):
     """Raise `ValueError` unless the outputs of a model fit behind a state of a shape."""
     given, answer = model.input_shape, model.output_shape
     several = isinstance(given, (list, dict)) or isinstance(answer, (list, dict))
-    if several or given[1:-1] != answer[1:-1] or given[-1] % answer[-1]:
+    fixed = validation.nonnegative_integer(fixed, "fixed")
+    changing = 0 if several else given[-1] - fixed
+    if changing < 1 or given[1:-1] != answer[1:-1] or changing % answer[-1]:
         raise ValueError(
             "A model of one step has one input (batch, *sizes, channels) and one output (batch, "
-            "*sizes, outputs), where `channels` is a multiple of `outputs`. "
-            f"Received: input {given}, output {answer}"
+            "*sizes, outputs), where the channels but for the fixed ones are a multiple of the "
+            f"outputs. Received: input {given}, output {answer}, fixed={fixed}"
         )
     pairs = zip(shape[1:], given[1:], strict=False)
     if len(shape) != len(given) or any(None not in pair and len({*pair}) > 1 for pair in pairs):

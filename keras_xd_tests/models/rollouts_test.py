@@ -15,18 +15,19 @@ def step_model(channels, outputs, rng):
     return model
 
 
-@pytest.mark.parametrize(("channels", "outputs"), [(1, 1), (6, 2)])
-def test_each_answer_is_the_newest_part_of_the_next_state(channels, outputs, rng):
+@pytest.mark.parametrize(("channels", "outputs", "fixed"), [(1, 1, 0), (6, 2, 0), (5, 1, 3)])
+def test_each_answer_is_the_newest_part_of_the_next_state(channels, outputs, fixed, rng):
     model = step_model(channels, outputs, rng)
     state = rng.normal(size=(5, 8, channels)).astype("float32")
-    found = keras_xd.rollout(model, state, steps=4, batch_size=2)
+    found = keras_xd.rollout(model, state, steps=4, fixed=fixed, batch_size=2)
     assert found.shape == (5, 4, 8, outputs)
     now = state
     for step in range(4):
         answer = np.array(model(now))
         np.testing.assert_allclose(found[:, step], answer, rtol=1e-4, atol=1e-5)
-        now = np.concatenate([now[..., outputs:], answer], axis=-1)
-    longer = models.unrolled(model, 4)
+        moving, still = np.split(now, [channels - fixed], axis=-1)
+        now = np.concatenate([moving[..., outputs:], answer, still], axis=-1)
+    longer = models.unrolled(model, 4, fixed)
     np.testing.assert_allclose(longer(state), found, rtol=1e-4, atol=1e-5)
     assert longer.count_params() == model.count_params()
 
@@ -53,6 +54,7 @@ def test_unrolled_steps_train_the_model(rng):
         (lambda model: keras_xd.rollout(model, np.zeros((1, 8, 1)), 0), "steps=0"),
         (lambda model: models.unrolled(model, -1), "steps=-1"),
         (lambda _: models.unrolled(models.fno((8, 3), 2, modes=3), 2), "multiple"),
+        (lambda model: keras_xd.rollout(model, np.zeros((1, 8, 1)), 2, fixed=1), "fixed=1"),
     ],
 )
 def test_bad_input(call, message, rng):
