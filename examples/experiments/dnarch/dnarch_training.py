@@ -90,7 +90,7 @@ def complete(options):
     for name in dataclasses.asdict(experiment):
         if getattr(options, name, None) is None:
             setattr(options, name, getattr(experiment, name))
-    if options.experiment == "mnist":
+    if options.experiment in ("image", "mnist"):
         taps = min(round(ROWS * options.size), options.size**2)
         options.kernel_size = options.kernel_size or taps
     if options.data_dir is None and options.experiment in FROM_TFDS:

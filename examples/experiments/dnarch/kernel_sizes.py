@@ -150,7 +150,7 @@ def network(method, data, seed, options):
         dropout=options.dropout,
         # Masks that grow must not be cut between updates; fixed ones need no taps beyond them.
         rendering="static" if "learned" in method else "dynamic",
-        per_channel=True,
+        counting="per_channel",
         seed=seed,
     )
     return dnarch_training.decoded(model, data)
