@@ -270,7 +270,7 @@ def main(arguments=None):
         return run(method, data, seed, options)
 
     def line(record):
-        score = score_text(record["score"], data.dense)
+        score = score_text(record["score"], options.experiment)
         return f"{record['method']}, seed {record['seed']}: {score}, sizes {record['sizes']}"
 
     pairs = itertools.product(options.seeds, names)
