@@ -126,11 +126,17 @@ def _table(settings, runs, seeds):
     head += ["before pruning", "difference", "s"]
     others = ["false_negatives"] if "false_negatives" in runs[0] else []
     head += ["false negatives"] * len(others)
+    plain = {run["seed"]: factor * run["score"] for run in select(runs, method="plain")}
+    if plain:
+        head.insert(2, "minus plain")
     rows = []
     for method in present(runs, "method", METHODS):
         own = select(runs, method=method)
         scores = {run["seed"]: factor * run["score"] for run in own}
         cells = [NAMES[method], reporting.cell(scores, seeds, digits)]
+        if plain:
+            gains = reporting.gains(scores, plain)
+            cells.append(spread(gains, digits) if gains and method != "plain" else "–")
         cells.append(spread([run["complexity"] for run in own], 3))
         cells.append(spread([run["pruned_complexity"] for run in own], 3))
         for name in ("multiply_adds", "parameters", "searched_parameters"):
@@ -146,6 +152,7 @@ def _table(settings, runs, seeds):
         "pruned network (kernels as they are) and of the one before (the network that makes "
         "kernels). Difference: the largest one of the outputs by pruning, relative to the "
         "largest output. Seconds: of the training, without evaluation.",
+        *["Minus plain: the difference of the same seeds."] * bool(plain),
         "",
     ]
 
