@@ -71,6 +71,7 @@ from keras_xd.layers.structured.mixed import (
     MixedLSTM,
 )
 from keras_xd.layers.structured.recurrent import StructuredGRU, StructuredLSTM
+from keras_xd.layers.weight_normalization import WeightNormalizedConv1D
 from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.causal import XDCausalConv1D
 from keras_xd.layers.xd.conv import (
@@ -159,6 +160,7 @@ __all__ = [
     "StructuredEmbedding",
     "StructuredGRU",
     "StructuredLSTM",
+    "WeightNormalizedConv1D",
     "XDCausalConv1D",
     "XDConv",
     "XDConv1D",
