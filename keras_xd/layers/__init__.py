@@ -32,7 +32,7 @@ from keras_xd.layers.fourier.spectral_conv import (
     SpectralConv3D,
 )
 from keras_xd.layers.fourier.upsampling import FourierUpsampling
-from keras_xd.layers.k.k_dense import KDense
+from keras_xd.layers.k.k_dense import KDense, KLayer
 from keras_xd.layers.k.k_operation import (
     KOpCausalConv1D,
     KOpConv,
@@ -115,6 +115,7 @@ __all__ = [
     "FourierUpsampling",
     "HeterogeneousCell",
     "KDense",
+    "KLayer",
     "KOpCausalConv1D",
     "KOpConv",
     "KOpConv1D",
