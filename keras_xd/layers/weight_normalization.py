@@ -1,10 +1,14 @@
 """Weight normalization, which Keras does not have."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from keras_xd.core.convolutions import checked_arguments
+from keras_xd.core.protocol import add_bounded_weight, refuse_lora
 from keras_xd.core.searchable import flatten_layers
-from keras_xd.core.type_aliases import Shape, Tensor
+from keras_xd.core.type_aliases import Shape, Sizes, Tensor
 from keras_xd.graph.replacing import LayerReplacer
 
 
@@ -19,7 +23,11 @@ class WeightNormalizedConv1D(keras.layers.Conv1D):
     `keras_xd.rewrite` and `keras_xd.finalize` put a plain `Conv1D` of the same kernel in its place:
     see docs/sequences.md.
 
-    Args: those of `keras.layers.Conv1D`.
+    Args:
+        filters, kernel_size, *args, **kwargs: as in `keras.layers.Conv1D`.
+
+    Raises:
+        ValueError: for arguments outside the rules of Keras.
 
     Example:
 
@@ -32,6 +40,15 @@ class WeightNormalizedConv1D(keras.layers.Conv1D):
     Reference:
         Salimans and Kingma, "Weight Normalization", 2016.
     """
+
+    rank = 1
+    like = keras.layers.Conv1D
+    add_weight = add_bounded_weight
+    enable_lora = refuse_lora
+
+    def __init__(self, filters: int, kernel_size: Sizes, *args: Any, **kwargs: Any):
+        args = (filters, kernel_size, *args)
+        super().__init__(**checked_arguments(self, args, kwargs, ("valid", "same", "causal")))
 
     def build(self, input_shape: Shape) -> None:
         super().build(input_shape)
@@ -71,7 +88,7 @@ def without_weight_normalization(model: keras.Model) -> keras.Model:
     """Return the model, or a copy of it with plain layers for those of normalized weights."""
 
     def normalized(layer):
-        return isinstance(layer, WeightNormalizedConv1D) and not layer.lora_enabled
+        return isinstance(layer, WeightNormalizedConv1D)
 
     if not any(map(normalized, flatten_layers(model))):
         return model
