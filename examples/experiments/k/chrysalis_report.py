@@ -82,7 +82,7 @@ TEXTS = {
         "Digits: `examples/datasets/spherical.py`; rotated ones are rotated in training and in "
         "evaluation.",
         "Spherical convolutions: zonal filters, 20 of 16 degrees and 40 of 10, and "
-        "the mean over the sphere. The paper's expert has filters of any form, whose outputs are "
+        "the maximum over the sphere. The paper's expert has filters of any form, whose outputs are "
         "maps of all rotations.",
     ],
 }

@@ -76,25 +76,13 @@ class SphericalConv(keras.layers.Layer):
         return {**super().get_config(), **own, "activation": activation}
 
 
-@keras.saving.register_keras_serializable(package="keras_xd_examples")
-class SphericalMean(keras.layers.Layer):
-    """The mean of maps over the sphere, which no rotation of maps of few degrees changes."""
-
-    def call(self, inputs):
-        weights = areas(inputs.shape[1]).reshape(inputs.shape[1:3]) / (4 * math.pi)
-        return ops.einsum("pq,bpqi->bi", ops.cast(weights, inputs.dtype), inputs)
-
-    def compute_output_shape(self, input_shape):
-        return (input_shape[0], input_shape[-1])
-
-
 def spherical_expert(shape, classes):
     """Return a network of spherical convolutions for images of the whole sphere."""
     x = inputs = keras.Input(shape, name="image")
     for index, (filters, degrees) in enumerate(((20, 16), (40, 10)), start=1):
         name = f"spherical{index}"
         x = SphericalConv(filters, degrees, 2 * degrees, "relu", name=name)(x)
-    x = SphericalMean(name="mean")(x)
+    x = keras.layers.GlobalMaxPooling2D(data_format="channels_last", name="maximum")(x)
     return keras.Model(inputs, keras.layers.Dense(classes, name="classifier")(x))
 
 

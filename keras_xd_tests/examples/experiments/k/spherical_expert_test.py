@@ -57,23 +57,21 @@ def test_outputs_are_integrals_and_turn_with_the_inputs(size, degrees, new, rng)
         upright = bumps(points(size), centres, heights, size // 2 - 1)
         expected = convolved(layer, upright, size, points(new) @ rotation.T)
         np.testing.assert_allclose(y.reshape(-1, 3), expected, atol=2e-5 * np.abs(expected).max())
-    mean = np.asarray(expert.SphericalMean()(y))
-    upright = layer(upright.reshape(1, size, size, 2).astype("float32"))
-    np.testing.assert_allclose(mean, expert.SphericalMean()(upright), atol=1e-5)
 
 
 def test_features_of_the_expert_are_nearly_the_same_for_rotated_maps(rng):
-    """Activations make degrees that the grids do not hold: two percent here."""
+    """Activations make degrees that the grids do not hold, and maxima are those of grid points."""
     keras.utils.set_random_seed(0)
     network = expert.spherical_expert((60, 60, 1), 10)
     assert network.count_params() == 16 * 20 + 20 + 10 * 20 * 40 + 40 + 41 * 10
-    features = keras.Model(network.input, network.get_layer("mean").output)
+    features = keras.Model(network.input, network.get_layer("maximum").output)
     where, maps = points(60), [drawn(rng, 1) for _ in range(4)]
     turned = [where @ data.rotation(rng).T for _ in range(5)]
-    x = [bumps(place, *one, 20).reshape(60, 60, 1) for one in maps for place in turned]
-    found = np.asarray(features(np.stack(x).astype("float32"))).reshape(4, 5, 40)
-    by_rotation, by_map = found.std(axis=1).mean(), found.mean(axis=1).std(axis=0).mean()
-    assert 0 < by_rotation < 0.03 * by_map
+    for degree, most in ((5, 0.03), (20, 0.08)):
+        x = [bumps(place, *one, degree).reshape(60, 60, 1) for one in maps for place in turned]
+        found = np.asarray(features(np.stack(x).astype("float32"))).reshape(4, 5, 40)
+        by_rotation, by_map = found.std(axis=1).mean(), found.mean(axis=1).std(axis=0).mean()
+        assert 0 < by_rotation < most * by_map
 
 
 def test_quadrature_is_exact_below_the_size():
