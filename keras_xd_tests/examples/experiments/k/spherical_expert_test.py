@@ -65,11 +65,11 @@ def test_features_of_the_expert_are_nearly_the_same_for_rotated_maps(rng):
     network = expert.spherical_expert((60, 60, 1), 10)
     assert network.count_params() == 16 * 20 + 20 + 10 * 20 * 40 + 40 + 41 * 10
     features = keras.Model(network.input, network.get_layer("maximum").output)
-    where, maps = points(60), [drawn(rng, 1) for _ in range(4)]
+    where, maps = points(60), [drawn(rng, 1) for _ in range(16)]
     turned = [where @ data.rotation(rng).T for _ in range(5)]
     for degree, most in ((5, 0.03), (20, 0.08)):
         x = [bumps(place, *one, degree).reshape(60, 60, 1) for one in maps for place in turned]
-        found = np.asarray(features(np.stack(x).astype("float32"))).reshape(4, 5, 40)
+        found = np.asarray(features(np.stack(x).astype("float32"))).reshape(16, 5, 40)
         by_rotation, by_map = found.std(axis=1).mean(), found.mean(axis=1).std(axis=0).mean()
         assert 0 < by_rotation < most * by_map
 
