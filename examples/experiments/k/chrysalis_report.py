@@ -82,8 +82,8 @@ TEXTS = {
         "Digits: `examples/datasets/spherical.py`; rotated ones are rotated in training and in "
         "evaluation.",
         "Spherical convolutions: zonal filters, 20 of 16 degrees and 40 of 10, and the maximum "
-        "over the sphere. The reference's expert has filters of any form, whose outputs are maps of "
-        "all rotations.",
+        "over the sphere. The reference's expert has filters of any form, and its outputs are maps "
+        "of all rotations.",
     ],
 }
 
