@@ -279,6 +279,7 @@ class KLayer(BiasedLayer):
         outputs = inputs if last else ops.moveaxis(inputs, 1, -1)
         channels, rank = outputs.shape[-1], len(self._products)
         for axis, (kernel, product) in enumerate(zip(self.kernels, self._products, strict=True)):
+            kernel = ops.convert_to_tensor(kernel)  # JAX maps no variables
             matrices = ops.vectorized_map(lambda one, p=product: p.multiplied_out([one]), kernel)
             shape = (channels, self.filters, product.inputs, product.inputs)
             matrices = ops.cast(ops.reshape(matrices, shape), outputs.dtype)
