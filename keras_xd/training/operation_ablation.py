@@ -23,8 +23,8 @@ def removable_architectures(model: keras.Model) -> tuple[ArchitectureLogits, Arc
     for architecture in kinds:
         if architecture.draws or architecture.tiers == 1:
             raise ValueError(
-                "Operations are removed from cells that compute them all, of the relaxation "
-                "'perturbation', 'softmax' or 'partial', with two tiers. "
+                "Operations are removed from cells of two tiers that compute them all, of the "
+                "relaxation 'perturbation', 'softmax' or 'partial'. "
                 f"Received: relaxation={architecture.relaxation!r}, tiers={architecture.tiers}"
             )
     return kinds

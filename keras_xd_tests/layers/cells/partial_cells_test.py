@@ -164,5 +164,5 @@ def test_one_tier_is_told_where_it_matters(rng):
     with pytest.raises(ValueError, match="must be identities.*dilated"):
         layers.DerivedCell(cell, 4, tiers=1)
     model = models.nos_search_network(3, 4, (8, 8, 3), 2, ("identity", "dilated_3"), **GAEA)
-    with pytest.raises(ValueError, match="with two tiers.*tiers=1"):
+    with pytest.raises(ValueError, match="two tiers.*tiers=1"):
         removable_architectures(model)
