@@ -139,4 +139,5 @@ def test_a_training_step_on_a_long_axis_is_compiled_and_the_same(
     # Matrices that differ in their last bit may be rounded to neighbouring bfloat16 numbers.
     tolerance = 2**-8 if dtype == "mixed_bfloat16" else FLOAT32_TOLERANCE
     for one, other in zip(found, expected, strict=True):
-        assert_close(np.array(one, "float64"), np.array(other, "float64"), tolerance)
+        one, other = (tf.cast(values, "float64").numpy() for values in (one, other))
+        assert_close(one, other, tolerance)
