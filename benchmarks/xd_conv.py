@@ -52,7 +52,7 @@ def step_of(layer, case, jit=False):
     def step(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
-            loss = tf.reduce_mean(tf.square(layer(x)))
+            loss = tf.reduce_mean(tf.square(layer(x, training=True)))
         return tape.gradient(loss, [x, *weights])
 
     step.get_concrete_function(x)

@@ -4,7 +4,7 @@ import contextlib
 import contextvars
 import functools
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -50,17 +50,19 @@ def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def compiled_once(function: Callable[[], Any], variables: Sequence[keras.Variable]) -> Any:
-    """Return what a function computes from variables, compiled as a whole on JAX."""
-    if keras.backend.backend() != "jax":
-        return function()
-    import jax
+def compiled(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a function of tensors that XLA compiles as a whole, itself on torch."""
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
 
-    def compute(values):
-        with keras.StatelessScope(list(zip(variables, values, strict=True))):
-            return function()
+        # A partial function, as TensorFlow warns of code that is traced often.
+        return tf.function(functools.partial(function), jit_compile=True, autograph=False)
+    if backend == "jax":
+        import jax
 
-    return jax.jit(compute)([variable.value for variable in variables])
+        return jax.jit(function)
+    return function
 
 
 def _traced_by_tensorflow(function):

@@ -34,7 +34,7 @@ from keras_xd.layers.fourier.spectral_conv import (
     SpectralConv3D,
 )
 from keras_xd.layers.fourier.upsampling import FourierUpsampling
-from keras_xd.layers.k.k_dense import KDense
+from keras_xd.layers.k.k_dense import KDense, KLayer
 from keras_xd.layers.k.k_operation import (
     KOpCausalConv1D,
     KOpConv,
@@ -73,6 +73,7 @@ from keras_xd.layers.structured.mixed import (
     MixedLSTM,
 )
 from keras_xd.layers.structured.recurrent import StructuredGRU, StructuredLSTM
+from keras_xd.layers.weight_normalization import WeightNormalizedConv1D
 from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.causal import XDCausalConv1D
 from keras_xd.layers.xd.conv import (
@@ -118,6 +119,7 @@ __all__ = [
     "GridToPoints",
     "HeterogeneousCell",
     "KDense",
+    "KLayer",
     "KOpCausalConv1D",
     "KOpConv",
     "KOpConv1D",
@@ -164,6 +166,7 @@ __all__ = [
     "StructuredEmbedding",
     "StructuredGRU",
     "StructuredLSTM",
+    "WeightNormalizedConv1D",
     "XDCausalConv1D",
     "XDConv",
     "XDConv1D",

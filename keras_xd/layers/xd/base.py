@@ -139,12 +139,12 @@ class XDLayer(FoldedOperation):
             for name in MATRICES
         }
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         outputs = tracing.stand_in(self, inputs)
         if outputs is not None:
             return outputs
         x = ops.cast(inputs, functional.exact_dtype(self.compute_dtype))  # integers too
-        outputs = ops.cast(self.linear(x), self.compute_dtype)
+        outputs = ops.cast(self.linear(x, training), self.compute_dtype)
         return outputs if self.activation is None else self.activation(outputs)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:

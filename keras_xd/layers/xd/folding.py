@@ -12,6 +12,7 @@ from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.type_aliases import Shape, Tensor
 from keras_xd.kmatrix import product
 from keras_xd.kmatrix.radix import Plan
+from keras_xd.kmatrix.transform import Transform
 from keras_xd.layers.xd import (
     finalized_low_rank,
     finalized_sizes,
@@ -22,7 +23,12 @@ from keras_xd.layers.xd import (
 from keras_xd.layers.xd.architecture_weights import MatrixArchitecture
 from keras_xd.layers.xd.finalized import StaticKernelXD, StaticXD
 from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
+from keras_xd.layers.xd.placed_kernel import PlacedTransform
 from keras_xd.layers.xd.warm_starts.operations import MATRICES
+
+# From so many numbers of multiplied-out blocks on, a training step is shorter by more than a
+# hundredth of what compiling them takes.
+_MANY_NUMBERS = 2**18
 
 
 class FoldedOperation(ConfiguredLayer, MatrixArchitecture):
@@ -59,12 +65,14 @@ class FoldedOperation(ConfiguredLayer, MatrixArchitecture):
                 return static
             form = self._smallest_exact()
         form = self.finalized_sizes(self.get_build_config()["input_shape"], form).form
+        # One by one JAX would compile each operation by itself.
+        compiled = keras.backend.backend() == "jax"
         if form == "spectrum":
-            folded = self._compiled_once(self._folded)
-            return StaticXD.from_tensors(self, *folded, storage=weight_dtype)
+            return StaticXD.from_tensors(self, *self._folded(compiled), storage=weight_dtype)
         plans = finalized_sizes.compact_plans(self._geometry, self._plans, self.depth)
-        transforms = functools.partial(self.architecture_transforms, plans, columns=True)
-        analyses, matrices, syntheses = self._compiled_once(transforms)
+        analyses, matrices, syntheses = self.architecture_transforms(
+            plans, columns=True, compiled=compiled
+        )
         kernel = functional.exact(self._grouped_kernel())
         b, gates = self.architecture_extras(kernel.dtype)
         if b is None and gates is not None:
@@ -73,22 +81,6 @@ class FoldedOperation(ConfiguredLayer, MatrixArchitecture):
         return StaticKernelXD.from_tensors(
             self, analyses, spectrum, syntheses, storage=weight_dtype
         )
-
-    def _compiled_once(self, function):
-        """Return the transforms, tensors and transforms of a function, as `compiled_once` does."""
-        found = []
-
-        def tensors():
-            analyses, between, syntheses = function()
-            found[:] = analyses, syntheses
-            return [t.matrices for t in analyses], between, [t.matrices for t in syntheses]
-
-        first, between, last = tracing.compiled_once(tensors, self.variables)
-        analyses, syntheses = (
-            [dataclasses.replace(t, matrices=m) for t, m in zip(transforms, matrices, strict=True)]
-            for transforms, matrices in zip(found, (first, last), strict=True)
-        )
-        return analyses, between, syntheses
 
     def _smallest_exact(self):
         """Return which of the exact forms has the fewest weights."""
@@ -119,19 +111,25 @@ class FoldedOperation(ConfiguredLayer, MatrixArchitecture):
             self, whole.truncated(ranks), periodic=periodic, storage=weight_dtype
         )
 
-    def linear(self, x: Tensor) -> Tensor:
+    def linear(self, x: Tensor, training: bool | None = None) -> Tensor:
         """Return the outputs of exact inputs, without the activation."""
         x = functional.to_columns(x, self.data_format)
-        analyses, spectrum, syntheses = self._folded()
+        analyses, spectrum, syntheses = self._folded(bool(training) and self._is_long())
         spectrum = [ops.cast(piece, self.compute_dtype) for piece in spectrum]
         outputs = functional.apply(x, analyses, spectrum, syntheses, self.groups)
         outputs = functional.with_bias(outputs, self.bias)
         return functional.from_columns(outputs, self.data_format)
 
-    def _folded(self):
+    def _is_long(self):
+        """Return whether the blocks of an axis are so many that XLA multiplies them out faster."""
+        numbers = sum(2 * plan.n * sum(plan.group_sizes) for plan in self._plans)
+        return sum(self.depth) * numbers >= _MANY_NUMBERS
+
+    def _folded(self, compiled=False):
         """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""
         extras = self.architecture_extras(functional.exact_dtype(self.variable_dtype))
-        return self.multiplied_out(self.architecture_transforms(self._plans), *extras)
+        transforms = self.architecture_transforms(self._plans, compiled=compiled)
+        return self.multiplied_out(transforms, *extras)
 
     def multiplied_out(
         self, transforms: tuple[list, list, list], b: Tensor | None, gates: Tensor | None
@@ -142,18 +140,14 @@ class FoldedOperation(ConfiguredLayer, MatrixArchitecture):
         return analyses, functional.spectrum(kernel, matrices, b, gates), syntheses
 
     def architecture_transforms(
-        self, plans: Sequence[Plan], *, columns: bool = False
+        self, plans: Sequence[Plan], *, columns: bool = False, compiled: bool = False
     ) -> tuple[list, list, list]:
         """Return the transforms by `M`, `L` for the kernel and the transforms by `K`."""
         weights = [functional.exact(w) for name in MATRICES for w in self._matrix_tensors(name)]
-        kernel_plans = [axis.plan for axis in self._kernel_axes]
-        folded = product.multiply_out(weights, [*plans, *kernel_plans, *plans])
-        k_factors, l_factors, m_factors = (
-            folded[i * self.rank : (i + 1) * self.rank] for i in range(len(MATRICES))
-        )
-        matrices = placed_kernel.kernel_transforms(l_factors, self._kernel_axes, columns=columns)
-        analyses, syntheses = functional.transforms(m_factors, k_factors, plans, self._geometry)
-        return analyses, matrices, syntheses
+        sizes = tuple(plans), self._kernel_axes, tuple(self._geometry), columns
+        if compiled:
+            return _compiled_transforms(*sizes)(weights)
+        return _transforms(weights, *sizes)
 
     def architecture_extras(self, dtype: str) -> tuple[Tensor | None, Tensor | None]:
         """Return `b`, of shape `(frequencies, 2, 1, 1)`, and the gates `C`, or `None` for each."""
@@ -161,3 +155,49 @@ class FoldedOperation(ConfiguredLayer, MatrixArchitecture):
         if b is not None:
             b = ops.cast(ops.reshape(ops.convert_to_tensor(b), (-1, 2, 1, 1)), dtype)
         return b, None if gates is None else ops.cast(ops.convert_to_tensor(gates), dtype)
+
+
+def _transforms(weights, plans, kernel_axes, geometry, columns):
+    """Return the transforms by `M`, `L` for the kernel and the transforms by `K`."""
+    folded = product.multiply_out(weights, [*plans, *(axis.plan for axis in kernel_axes), *plans])
+    rank = len(plans)
+    k_factors, l_factors, m_factors = (folded[i * rank :][:rank] for i in range(len(MATRICES)))
+    matrices = placed_kernel.kernel_transforms(l_factors, kernel_axes, columns=columns)
+    analyses, syntheses = functional.transforms(m_factors, k_factors, plans, geometry)
+    return analyses, matrices, syntheses
+
+
+@functools.lru_cache(maxsize=128)
+def _compiled_transforms(*sizes):
+    """Return `_transforms` of weights for operations of these sizes, compiled as one."""
+    shells = []
+
+    def tensors(weights):
+        made = _transforms(weights, *sizes)
+        shells[:] = [[_with_tensors(one, None) for one in several] for several in made]
+        return [[_tensors(one) for one in several] for several in made]
+
+    compiled = tracing.compiled(tensors)
+
+    def transforms(weights):
+        found = zip(compiled(weights), shells, strict=True)
+        return tuple(
+            [_with_tensors(shell, tensors) for tensors, shell in zip(*several, strict=True)]
+            for several in found
+        )
+
+    return transforms
+
+
+def _tensors(one):
+    """Return the matrices of a transform, or the tensor that it is."""
+    if isinstance(one, PlacedTransform):
+        return one.analysis.matrices
+    return one.matrices if isinstance(one, Transform) else one
+
+
+def _with_tensors(one, tensors):
+    """Return a transform with other matrices, or these in place of a tensor."""
+    if isinstance(one, PlacedTransform):
+        return dataclasses.replace(one, analysis=_with_tensors(one.analysis, tensors))
+    return dataclasses.replace(one, matrices=tensors) if isinstance(one, Transform) else tensors

@@ -25,22 +25,23 @@ class KernelAxis:
     Attributes:
         plan: the `Plan` that `L` is folded by.
         weights: for each of the `n` points of the circle the index of the weight there, −1 for
-            none, or the dense `(n, k)` array that puts the weights on the circle.
+            none, or the rows of the dense `(n, k)` array that puts the weights on the circle.
         kernel_size: number of weights `k`.
         direct: whether `L` is applied to the placed kernel; otherwise its columns at the weights
             are multiplied out first.
     """
 
     plan: Plan
-    weights: np.ndarray
+    weights: tuple
     kernel_size: int
     direct: bool = False
 
     def placement(self) -> np.ndarray:
         """Return the dense `(n, k)` array that puts the weights on the circle."""
-        if self.weights.ndim == 2:
-            return self.weights
-        return (self.weights[:, None] == np.arange(self.kernel_size)).astype("float32")
+        weights = np.array(self.weights)
+        if weights.ndim == 2:
+            return weights
+        return (weights[:, None] == np.arange(self.kernel_size)).astype("float32")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +91,7 @@ def kernel_axes(start, geometry, plans, depth, connections):
             plan, depth, g.kernel_size, rows, columns, index
         )
         weights = start.placement(g) if weights is None else weights
+        weights = tuple(tuple(row) if np.ndim(row) else int(row) for row in weights)
         axes.append(KernelAxis(plan, weights, g.kernel_size, direct))
         rows *= plan.n
     return tuple(axes)
@@ -118,7 +120,7 @@ def kernel_transforms(factors, axes, *, columns=False):
     for index, (factor, axis) in enumerate(zip(factors, axes, strict=True)):
         if axis.direct and not columns:
             analysis = transform.forward_transform(factor, axis.plan, pair=index > 0)
-            transforms.append(PlacedTransform(analysis, axis.weights))
+            transforms.append(PlacedTransform(analysis, np.array(axis.weights)))
             continue
         dtype = keras.backend.standardize_dtype(factor[0].blocks.dtype)
         unit_vectors = ops.convert_to_tensor(axis.placement()[None], dtype=dtype)
