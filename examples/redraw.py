@@ -20,7 +20,7 @@ from experiments.k import chrysalis_report
 from experiments.nos import nos_report
 from experiments.scoreboard import scoreboard_report
 from experiments.structured import structured
-from experiments.xd import burgers, cifar10, darcy, music, pde_experiment
+from experiments.xd import burgers, cifar10, darcy, music, pde_experiment, rollout
 
 REPORTS = {
     "burgers": pde_experiment,
@@ -32,6 +32,7 @@ REPORTS = {
     "music": music,
     "nos": nos_report,
     "pruned": pruned_resnet,
+    "rollout": rollout,
     "scoreboard": scoreboard_report,
     "structured": structured,
 }

@@ -33,7 +33,7 @@ class Results:
         self.page, self.key, self.joined = page, key, joined
         self.paths = {ending: folder / f"{name}.{ending}" for ending in ENDINGS}
         self.settings, self.runs = dict(settings), []
-        self.written = {"command": command, "versions": versions(), "threads": threads()}
+        self.written = {"command": command, "versions": backend_versions(), "threads": threads()}
         self.shown = None  # how many runs the page has
         found = existing(self.paths.values())
         if overwrite:
@@ -104,6 +104,11 @@ class Results:
         text = self.page(self.settings, self.runs, self.written)
         self.paths["md"].write_text(text, encoding="utf-8")
         self.shown = len(self.runs)
+
+
+def backend_versions():
+    """Return the versions of the backend and of Keras as text."""
+    return versions((keras.backend.backend(), "keras"))
 
 
 def open_results(parser, options, name, page, settings, command="", **more):

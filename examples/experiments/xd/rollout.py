@@ -236,10 +236,10 @@ def page(settings, runs, written):
             f"{settings['train']} flows of {settings['start'] + STEPS} times on "
             f"{settings['resolution']} × {settings['resolution']} points, of viscosity "
             f"{navier_stokes.VISCOSITY:g}, train one step for {settings['epochs']} epochs; "
-            f"rollouts from time {settings['start']} of {settings['evaluation']} flows for testing. Rates "
-            "(of the weights, of the architecture) are those of the least error of rollouts on as "
-            "many other flows, with the first seed; the numbers are of an epoch's seconds, the "
-            "median but for the first epoch.",
+            f"rollouts from time {settings['start']} of {settings['evaluation']} flows for "
+            "testing. Rates (of the weights, of the architecture) are those of the least error of "
+            "rollouts on as many other flows, with the first seed. Seconds are the median over "
+            "epochs but the first.",
             "",
             *reporting.table([*head, "parameters", "s an epoch", "rates"], rows),
             "![Error by step](rollout.svg)",
@@ -285,12 +285,12 @@ def draw(settings, runs, folder):
             (TITLES[method], fields, np.abs(truth).max()),
             ("difference", fields - truth, worst),
         ]
+    for axes, time in zip(grid[0], TIMES, strict=True):
+        axes.set_title(f"step {time}")
     for row, (title, fields, most) in zip(grid, rows, strict=True):
-        for axes, time, field in zip(row, TIMES, fields, strict=True):
+        for axes, field in zip(row, fields, strict=True):
             image = axes.imshow(field, cmap="RdBu_r", vmin=-most, vmax=most)
             axes.set(xticks=[], yticks=[])
-            if row is grid[0]:
-                axes.set_title(f"step {time}")
         row[0].set_ylabel(title)
         figure.colorbar(image, ax=list(row), shrink=0.8)
     figure.savefig(folder / "rollout_fields.png", dpi=110)
@@ -317,8 +317,19 @@ def main(arguments=None):
     for method, seed in itertools.product(options.methods, others):
         key = (method, seed, rates[method])
         print(line(results.obtain(key, measured, *key)), flush=True)
+    keep_chosen_fields(results.runs, first)
+    results.save()
     draw(results.settings, results.runs, options.output)
     return results
+
+
+def keep_chosen_fields(runs, first):
+    """Drop the fields of runs that are not drawn, which are large."""
+    best = [chosen(runs, method, first) for method in RATES]
+    for found in runs:
+        if found not in best:
+            for name in ("fields", "truth"):
+                found.pop(name, None)
 
 
 if __name__ == "__main__":
