@@ -28,6 +28,16 @@ def add_runs(parser, seeds, methods, allowed=None):
     parser.add_argument("--seeds", nargs="+", type=seed, default=list(seeds))
 
 
+def with_paper(parser, arguments, paper):
+    """Return the options; with `--paper` those that are not given are `paper(options)`."""
+    parser.add_argument("--paper", action="store_true", help="what is not given is the paper's")
+    options = parser.parse_args(arguments)
+    if options.paper:
+        parser.set_defaults(**paper(options))
+        options = parser.parse_args(arguments)
+    return options
+
+
 def positive(text):
     """Return an integer of at least 1."""
     if not text.isdecimal() or int(text) < 1:

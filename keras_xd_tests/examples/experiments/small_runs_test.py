@@ -77,7 +77,7 @@ RUNS = {
     ),
     "depth": ("chrysalis", 4, f"--experiment depth {CHRYSALIS}", ("depth_2",)),
     "search": ("nos", 8, f"search {NOS} --seeds 3", ("nos_guided", "resnet")),
-    "guidance": ("nos", 8, f"guidance {NOS}", ("weight_100",)),
+    "guidance": ("nos", 8, f"guidance --paper {NOS}", ("weight_100",)),
     "calibration": (
         *("nos", 8, "calibration --epochs 1 --batch-size 8 --pool 2"),
         ("none", "channel_attention"),
@@ -238,6 +238,7 @@ REFUSED = {
     "nos calibration --transfer cifar100": "--transfer is of the experiment search",
     "nos search --backbone resnet18": "--backbone is of the experiment calibration",
     "nos calibration --methods nos": "--methods of calibration are",
+    "nos calibration --paper": "--paper is of the searches",
     "nos calibration --pool 3": "--pool must divide",
     "structured --shares 0": "--shares must be above 0",
     "scoreboard --tasks imagenet": "invalid choice",
