@@ -14,7 +14,7 @@ import keras_xd
 from keras_xd_tests import example_scripts
 
 MODULES = {
-    **dict.fromkeys(("burgers", "darcy", "cifar10", "music"), "xd"),
+    **dict.fromkeys(("burgers", "darcy", "navier_stokes", "cifar10", "music"), "xd"),
     **dict.fromkeys(("dnarch", "kernel_sizes", "pruned_resnet"), "dnarch"),
     **dict.fromkeys(("chrysalis", "chrysalis_models"), "k"),
     **dict.fromkeys(("nos", "nos_training"), "nos"),
@@ -40,6 +40,10 @@ CHRYSALIS = "--epochs 1 --batch-size 4"
 RUNS = {
     "burgers": ("burgers", 0, f"{PDE} --resolution 16", ("CNN", "FNO", "XD")),
     "darcy": ("darcy", 0, f"{PDE} --resolution 7 --recipe operator", ("CNN", "FNO", "XD")),
+    "navier_stokes": (
+        *("navier_stokes", 0, f"{PDE} --resolution 8 --history 2 --steps 6 --recipe operator"),
+        ("CNN", "XD"),
+    ),
     "cifar10": (
         *("cifar10", 32, "--kinds permuted --seeds 3 --epochs 1 --batch-size 32"),
         ("backbone", "xd", "linear", "k_layer"),
@@ -205,7 +209,7 @@ def test_runs_are_kept_and_written(name, small, tmp_path, capsys):
     # Nothing is left to do, and results of other settings are not written over.
     capsys.readouterr()
     before = records.read_bytes()
-    if script in ("burgers", "darcy"):
+    if script in ("burgers", "darcy", "navier_stokes"):
         with pytest.raises(SystemExit):
             modules[script].main(arguments)
         assert "would be overwritten" in capsys.readouterr().err
@@ -219,7 +223,9 @@ REFUSED = {
     "burgers --seeds 0": "at least 1",
     "burgers --data-dir nowhere": "must hold burgers1d.npz",
     "burgers --resume": "and there are none",
-    "darcy --also-at 7 --train 6 --test 2": "work at one size only",
+    "navier_stokes --also-at 8 --train 6 --test 2": "work at one size only",
+    "navier_stokes --data-dir nowhere": "ns_V1e-3_N5000_T50.mat must exist",
+    "darcy --nodes 30": "must divide `nodes - 1`",
     "cifar10 --seeds -1": "at least 0",
     "cifar10 --methods darts": "invalid choice",
     "music --synthetic --epochs 1": "--warmup must be smaller",
