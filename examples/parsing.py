@@ -28,14 +28,12 @@ def add_runs(parser, seeds, methods, allowed=None):
     parser.add_argument("--seeds", nargs="+", type=seed, default=list(seeds))
 
 
-def with_paper(parser, arguments, paper):
-    """Return the options; with `--paper` those that are not given are `paper(options)`."""
+def with_paper(parser, arguments, paper, small=lambda options: {}):
+    """Return the options; those not given are `paper(options)` with `--paper`, else `small(…)`."""
     parser.add_argument("--paper", action="store_true", help="what is not given is the paper's")
     options = parser.parse_args(arguments)
-    if options.paper:
-        parser.set_defaults(**paper(options))
-        options = parser.parse_args(arguments)
-    return options
+    parser.set_defaults(**(paper if options.paper else small)(options))
+    return parser.parse_args(arguments)
 
 
 def positive(text):

