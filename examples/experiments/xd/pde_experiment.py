@@ -100,7 +100,7 @@ def _budgets(records):
 def page(problem, settings, records, written):
     """Return the results page."""
     lines = [
-        f"# {problem.name.capitalize()}: relative L2 error of CNN, FNO and XD",
+        f"# {problem.name.replace('_', '–').title()}: relative L2 error of CNN, FNO and XD",
         f"`{settings['command']}` wrote this page.",
         "\n".join(table(problem, records)[:-1]),
         f"Error on the test samples after the last epoch, and mean of those "
@@ -267,14 +267,18 @@ class ErrorsElsewhere(keras.callbacks.Callback):
 
     def __init__(self, network, samples):
         super().__init__()
-        self.network = network
+        self.network, self.resized = network, {}
         self.samples, self.errors = samples, {size: [] for size in samples}
 
     def on_epoch_end(self, epoch, logs=None):
         if epoch >= self.params["epochs"] - LAST:
             for size, (inputs, outputs, decoding) in self.samples.items():
-                resized = decoded(keras_xd.resize(self.network, inputs.shape[1:]), decoding)
-                self.errors[size].append(mean_error(resized, inputs, outputs))
+                if size not in self.resized:  # made once, as tracing it takes longer than the rest
+                    copy = keras_xd.resize(self.network, inputs.shape[1:])
+                    self.resized[size] = copy, decoded(copy, decoding)
+                copy, model = self.resized[size]
+                copy.set_weights(self.network.get_weights())
+                self.errors[size].append(mean_error(model, inputs, outputs))
 
 
 def mean_error(model, inputs, outputs):
