@@ -134,8 +134,9 @@ def page(settings, runs, written):
             f"Written by `{written['command']}`; {written['versions']}.",
             "",
             f"Accuracy in percent on {settings['evaluation_images']:,} test "
-            f"images after {settings['epochs']} epochs on {settings['training_images']:,} training "
-            f"images, the same for every method; {reporting.over(seeds)}; no model is chosen by "
+            f"images after {reporting.plural(settings['epochs'], 'epoch')} on "
+            f"{settings['training_images']:,} training images, the same for every method; "
+            f"{reporting.over(seeds)}; no model is chosen by "
             "its accuracy on these images. XD is measured after `keras_xd.finalize`. Seconds are "
             "those of the fastest epoch, because other programs ran on the machine, on "
             f"{reporting.plural(written['threads'], 'core')}; all epochs together took "
