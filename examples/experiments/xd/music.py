@@ -134,6 +134,7 @@ def page(settings, runs, written):
     scored = "cross-entropy of the next word, whose exponential is the perplexity"
     if not words:
         scored = "binary cross-entropy summed over the 88 keys"
+    normalized = "with" if settings.get("weight_normalization") else "without the published"
     lines = [
         f"# {'Words' if words else 'Polyphonic music'}: TCN and two causal XD searches",
         "",
@@ -159,7 +160,7 @@ def page(settings, runs, written):
         "## Settings",
         "",
         f"- Network: {levels} levels, {settings['channels']} channels, kernel {kernel}, dropout "
-        f"{paper['dropout']:g}, without the published weight normalization."
+        f"{paper['dropout']:g}, {normalized} weight normalization."
         + " Vectors of words are those of the output, too."
         * words,
         f"- Weights: {paper['optimizer']}, rate {paper['learning_rate']:g}, norm of the gradient "
@@ -301,6 +302,7 @@ def backbone(options, steps, dilated=False):
         kernel_size=options.kernel_size,
         dilated=dilated,
         dropout=settings["dropout"],
+        weight_normalization=options.weight_normalization,
     )
     if not words:
         return network
@@ -417,13 +419,17 @@ def paper(options):
     settings = PAPER[options.data]
     names = ("epochs", "channels", "levels", "kernel_size")
     found = {name: settings[name] for name in names} | CHUNKS[options.data]
-    found |= {"warmup": settings["warmup_epochs"], "batch_size": settings.get("batch_size", 4)}
+    found |= {
+        "weight_normalization": True,
+        "warmup": settings["warmup_epochs"],
+        "batch_size": settings.get("batch_size", 4),
+    }
     return found | {"window": settings.get("history", 40), "seeds": [0, 1, 2], "subset": None}
 
 
 def small(options):
     """Return options that a search of some minutes has; of words, few."""
-    few = {"channels": 32, "epochs": 3, "warmup": 1, "seeds": [0]}
+    few = {"weight_normalization": False, "channels": 32, "epochs": 3, "warmup": 1, "seeds": [0]}
     return paper(options) | few | {"subset": 20000 if options.data == "words" else None}
 
 
@@ -449,6 +455,8 @@ def parse(arguments):
     parsing.add(parser, positive, context=(None, "steps a chunk scores not"), window=None)
     parsing.add(parser, positive, channels=None, levels=None, kernel_size=None)
     parsing.add(parser, positive, subset=(None, "pieces or words of each part"))
+    normalized = "normalize the weights, as published; a search begins with their kernels"
+    parser.add_argument("--weight-normalization", action="store_true", help=normalized)
     parser.add_argument("--data-dir", help="folder of the data; KERAS_XD_DATA_DIR by default")
     parser.add_argument("--data", choices=TITLES, default="jsb")
     parser.add_argument("--synthetic", action="store_true", help="made-up pieces, to try it out")
@@ -482,6 +490,7 @@ def describe(options, data, arguments):
         "steps": [sum(len(piece) - 1 for piece in part) for part in data],
         "kernel_size": options.kernel_size,
         **{name: getattr(options, name) for name in shown},
+        **({"weight_normalization": True} if options.weight_normalization else {}),
     }
 
 
