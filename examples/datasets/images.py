@@ -24,7 +24,14 @@ def load(name, data_dir=None, subset=None):
                 f"{builder.data_path}. Without a `data_dir` it is downloaded. "
                 f"Received: data_dir={str(data_dir)!r}"
             )
-        builder.download_and_prepare()
+        try:
+            builder.download_and_prepare()
+        except OSError as error:
+            raise ValueError(
+                f"{name} could not be downloaded from {builder.info.homepage}. `data_dir` may name "
+                "a folder that holds it as tensorflow-datasets prepares it. "
+                f"Received: {error}"
+            ) from error
     sizes = {split: builder.info.splits[split].num_examples for split in ("train", "test")}
     border = sizes["train"] - round(0.1 * sizes["train"])
     result = []

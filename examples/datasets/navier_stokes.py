@@ -133,9 +133,9 @@ def _read(path, resolution, times, train, test):
     """Return both parts of a file of MATLAB, at every so many points."""
     if not path.is_file():
         raise ValueError(
-            "The file must exist: an HDF5 file with the array `u`, such as "
-            "`NavierStokes_V1e-5_N1200_T20.mat` of https://github.com/neuraloperator. "
-            f"Received: path={str(path)!r}"
+            f"{path.name} must exist, a MATLAB file (HDF5) with the array `u`, such as "
+            "`NavierStokes_V1e-5_N1200_T20.mat` of https://github.com/neuraloperator; without a "
+            f"file flows are generated. Received: path={str(path)!r}"
         )
     flows = read_matlab(path, "u")
     if flows.ndim != 4:

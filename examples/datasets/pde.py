@@ -1,22 +1,32 @@
 """Operator learning on two partial differential equations: Burgers in 1-D, Darcy flow in 2-D.
 
-Both come from `burgers1d.npz` and `darcy85.npz` in the given folder, else in that of
-KERAS_XD_DATA_DIR, and are generated where no folder is named. Of a file's samples the first are
-taken, at every so many points.
+Both come from the given folder, else from that of KERAS_XD_DATA_DIR, and are generated where no
+folder is named. A folder has the published files, `burgers_data_R10.mat` (8,192 points) and
+`piececonst_r421_N1024_smooth1.mat` with `…_smooth2.mat` (421 × 421), or `burgers1d.npz` (1,024) and
+`darcy85.npz` (85 × 85). Samples are taken as published, at every so many points.
 
 Burgers: `u_t + u u_x = 0.1 u_xx`, periodic on [0, 2π), from `u(x, 0)` to `u(x, 1)`.
 Darcy: `-∇·(a ∇u) = 1` on the unit square, `u = 0` on its border, from `a`, 3 or 12, to `u`.
 """
 
+import functools
 import os
+import pathlib
 
 import numpy as np
 from scipy import fft
 
-from datasets.plain_files import VARIABLE, find, read_arrays
+from datasets.plain_files import VARIABLE, read_arrays, read_matlab
 
-BURGERS_FILE, BURGERS_SIZE = "burgers1d.npz", 1024
-DARCY_FILE, DARCY_SIZE = "darcy85.npz", 85
+BURGERS_FILE, DARCY_FILE = "burgers1d.npz", "darcy85.npz"
+PUBLISHED = {
+    BURGERS_FILE: ("burgers_data_R10.mat",),
+    DARCY_FILE: ("piececonst_r421_N1024_smooth1.mat", "piececonst_r421_N1024_smooth2.mat"),
+}
+NAMES = {  # of the arrays in our file, and in the published ones
+    BURGERS_FILE: (("u0", "u"), ("a", "u")),
+    DARCY_FILE: (("a", "u"), ("coeff", "sol")),
+}
 VISCOSITY = 0.1
 GRID = 512  # points that Burgers' equation is solved on, and twice the modes of the start
 MODES = 64  # cosine modes of Darcy's coefficient on each axis
@@ -25,33 +35,43 @@ TOLERANCE = 1e-9
 
 def burgers(resolution, data_dir=None, train=1000, test=100, seed=0):
     """Return `(train, test)`: pairs of `u(x, 0)` with `x`, `(number, points, 2)`, and `u(x, 1)`."""
-    path, numbers = _file(data_dir, BURGERS_FILE), (train, test)
-    if path is None:
+    numbers = (train, test)
+    parts = _read(data_dir, BURGERS_FILE, numbers)
+    if parts is None:
         parts = _generated(generate_burgers, numbers, resolution, seed)
     else:
-        if resolution < 1 or BURGERS_SIZE % resolution:
+        held = parts[0][0].shape[-1]
+        if resolution < 1 or held % resolution:
             raise ValueError(
-                f"`resolution` must divide {BURGERS_SIZE}. Received: resolution={resolution!r}"
+                f"`resolution` must divide {held}, the points of the file. "
+                f"Received: resolution={resolution!r}"
             )
-        parts = _read(path, ("u0", "u"), numbers, BURGERS_SIZE // resolution)
+        parts = [[array[:, :: held // resolution] for array in part] for part in parts]
     points = 2 * np.pi * np.arange(resolution) / resolution
     return tuple(_pair(before, after, points) for before, after in parts)
 
 
-def darcy(resolution, data_dir=None, train=1000, test=100, seed=0):
-    """Return `(train, test)`: pairs of `a` with both coordinates, `(…, 3)`, and `u`."""
-    path, numbers = _file(data_dir, DARCY_FILE), (train, test)
-    if path is None:
-        parts = _generated(generate_darcy, numbers, resolution, seed)
+def darcy(resolution, data_dir=None, train=1000, test=100, seed=0, nodes=None):
+    """Return `(train, test)`: pairs of `a` with both coordinates, `(…, 3)`, and `u`.
+
+    `nodes` is that of `generate_darcy`, and for generated samples only.
+    """
+    numbers = (train, test)
+    parts = _read(data_dir, DARCY_FILE, numbers)
+    if parts is None:
+        generate = functools.partial(generate_darcy, nodes=nodes)
+        parts = _generated(generate, numbers, resolution, seed)
     else:
-        if resolution < 2 or (DARCY_SIZE - 1) % (resolution - 1):
+        held = parts[0][0].shape[-1]
+        if resolution < 2 or (held - 1) % (resolution - 1):
             raise ValueError(
-                f"`resolution - 1` must divide {DARCY_SIZE - 1}. "
+                f"`resolution - 1` must divide {held - 1}, one less than the points of the file. "
                 f"Received: resolution={resolution!r}"
             )
-        parts = _read(path, ("a", "u"), numbers, (DARCY_SIZE - 1) // (resolution - 1))
-    nodes = np.linspace(0, 1, resolution)
-    coordinates = np.meshgrid(nodes, nodes, indexing="ij")
+        step = (held - 1) // (resolution - 1)
+        parts = [[array[:, ::step, ::step] for array in part] for part in parts]
+    places = np.linspace(0, 1, resolution)
+    coordinates = np.meshgrid(places, places, indexing="ij")
     return tuple(_pair(a, u, *coordinates) for a, u in parts)
 
 
@@ -139,25 +159,41 @@ def solve_burgers(initial, viscosity=VISCOSITY, time=1.0):
     return fft.irfft(u, points)
 
 
-def generate_darcy(number, resolution, seed=0):
+def generate_darcy(number, resolution, seed=0, nodes=None):
     """Return `a` and `u`, two arrays `(number, resolution, resolution)`.
 
     `a` is 12 where a Gaussian field of mean zero and covariance `(-Δ + 9)^-2`, with cosine modes,
-    is not negative, and 3 elsewhere. The equation is solved with nodes half as far apart. One
-    seed gives the same fields at every resolution.
+    is not negative, and 3 elsewhere. The equation is solved on so many `nodes` on each axis, of
+    which the resolution is a part: with nodes half as far apart, unless they are given. One seed
+    gives the same fields at every resolution, and of the same nodes the same solutions.
     """
     _check_sizes(number, resolution, smallest=2)
+    nodes = 2 * resolution - 1 if nodes is None else nodes
+    if nodes < resolution or (nodes - 1) % (resolution - 1):
+        raise ValueError(
+            "`resolution - 1` must divide `nodes - 1`. "
+            f"Received: resolution={resolution!r}, nodes={nodes!r}"
+        )
+    step = (nodes - 1) // (resolution - 1)
+    coefficient, solution = _solved_darcy(number, nodes, tuple(np.atleast_1d(seed)))
+    return coefficient[:, ::step, ::step].astype(float), solution[:, ::step, ::step]
+
+
+@functools.lru_cache(maxsize=2)
+def _solved_darcy(number, nodes, seed):
+    """Return `a` and `u` at all nodes, kept for runs of several resolutions."""
     rng = np.random.default_rng(seed)
-    nodes = np.linspace(0, 1, 2 * resolution - 1)
-    wave_numbers = np.arange(MODES)
-    basis = np.cos(np.pi * np.outer(nodes, wave_numbers)) * np.where(wave_numbers, np.sqrt(2), 1)
+    wave_numbers, places = np.arange(MODES), np.linspace(0, 1, nodes)
+    basis = np.cos(np.pi * np.outer(places, wave_numbers)) * np.where(wave_numbers, np.sqrt(2), 1)
     squares = wave_numbers[:, None] ** 2 + wave_numbers**2
     deviations = 1 / (np.pi**2 * squares + 9)
     deviations[0, 0] = 0
-    field = basis @ (rng.normal(size=(number, MODES, MODES)) * deviations) @ basis.T
-    coefficient = np.where(field >= 0, 12.0, 3.0)
-    chunks = [solve_darcy(coefficient[i : i + 100]) for i in range(0, number, 100)]
-    return coefficient[:, ::2, ::2], np.concatenate(chunks)[:, ::2, ::2]
+    coefficient, solution = np.empty((2, number, nodes, nodes), "float32")
+    for first in range(0, number, 20):
+        drawn = rng.normal(size=(min(20, number - first), MODES, MODES)) * deviations
+        field = np.where(basis @ drawn @ basis.T >= 0, 12.0, 3.0)
+        coefficient[first : first + 20], solution[first : first + 20] = field, solve_darcy(field)
+    return coefficient, solution
 
 
 def solve_darcy(coefficient, source=1.0):
@@ -212,29 +248,44 @@ def solve_darcy(coefficient, source=1.0):
     return solution
 
 
-def _file(data_dir, name):
-    """Return the path of a file in the given folder, or `None` where no folder is given."""
-    folder = data_dir or os.environ.get(VARIABLE)
-    what = f"the data (`data_dir` or {VARIABLE}; without one they are generated)"
-    return find(folder, name, what) if folder else None
-
-
 def _generated(generate, numbers, resolution, seed):
     return [generate(number, resolution, [seed, part]) for part, number in enumerate(numbers)]
 
 
-def _read(path, names, numbers, step):
-    """Return for each of both parts so many samples of the arrays, at every so many points."""
+def _read(data_dir, name, numbers):
+    """Return for each of both parts so many samples of the arrays, or `None` without a folder.
+
+    The first samples; of a published file that is not split the last ones for testing.
+    """
+    folder = data_dir or os.environ.get(VARIABLE)
+    if not folder:
+        return None
+    own, published = pathlib.Path(folder, name), [pathlib.Path(folder, n) for n in PUBLISHED[name]]
+    ours, theirs = NAMES[name]
+    whole = all(path.is_file() for path in published)
+    if not whole and not own.is_file():
+        arrays = ", ".join(f"{array}_{part}" for array in ours for part in ("train", "test"))
+        raise ValueError(
+            f"The folder of the data (`data_dir` or {VARIABLE}) must hold {name}, with the arrays "
+            f"{arrays}, or MATLAB's {' and '.join(PUBLISHED[name])} of "
+            f"https://github.com/neuraloperator, with {' and '.join(theirs)}. Without a folder "
+            f"they are generated. Received: data_dir={str(folder)!r}"
+        )
     parts = []
     for part, number in zip(("train", "test"), numbers, strict=True):
-        found = read_arrays(path, [f"{name}_{part}" for name in names])
-        if not 1 <= number <= len(found[0]):
+        path = own if not whole else published[0 if part == "train" else -1]
+        if whole:
+            arrays = [read_matlab(path, array) for array in theirs]
+        else:
+            arrays = read_arrays(path, [f"{array}_{part}" for array in ours])
+        shared = whole and part == "test" and len(published) == 1  # with the training samples
+        left = len(arrays[0]) - numbers[0] * shared
+        if not 1 <= number <= left:
             raise ValueError(
-                f"`{part}` must be from 1 to {len(found[0])}, the samples in {path.name}. "
+                f"`{part}` must be from 1 to {left}, the samples in {path.name}. "
                 f"Received: {part}={number!r}"
             )
-        places = (slice(number), *[slice(None, None, step)] * (found[0].ndim - 1))
-        parts.append([array[places] for array in found])
+        parts.append([array[-number:] if shared else array[:number] for array in arrays])
     return parts
 
 

@@ -3,6 +3,7 @@
     python examples/experiments/nos/nos.py search --keep kept
     python examples/experiments/nos/nos.py guidance
     python examples/experiments/nos/nos.py calibration --seeds 0 1 2
+    python examples/experiments/nos/nos.py search --paper --search-batch-size 96
 
 `search`: cells are searched in a small network, as in DARTS, with all operations (`nos`) or those
 of DARTS (`features`), without or with guidance by the attention of a PyramidNet (`…_guided`), and
@@ -19,6 +20,9 @@ is a number that starts at zero, the hyperbolic tangent of one (`…_tanh`) or m
 
 Finished runs are kept in the results and not repeated; several processes may share the work.
 `--keep` keeps teachers and searches of unfinished runs too.
+
+`--paper` takes from the paper what is not given: literal guidance (equation 6), rates, epochs,
+cells, drop-path. Those are for GPUs; such runs have results of their own.
 """
 
 import argparse
@@ -64,6 +68,22 @@ OPTIONS = {
 }
 
 
+def paper(options):
+    """Return the options that the paper states; no cell has a gate, as there."""
+    search = keras_xd.recipes.paper("nos", "search")
+    training = keras_xd.recipes.paper("nos", options.transfer or "cifar10")
+    return {
+        "search_epochs": search["epochs"],
+        "search_cells": search["cells"],
+        "guidance_form": search["guidance_form"],
+        "teacher_depth": int(search["teacher"].rpartition("-")[2]),
+        **{name: training[name] for name in ("epochs", "batch_size", "cells", "channels")},
+        "training_rate": training["learning_rate"],
+        "training_decay": training["weight_decay"],
+        "drop_path": training["drop_path"],
+    }
+
+
 def run(method, kind, seed, train, evaluation, options):
     """Return what was measured of one method with one seed, and by which command."""
     keras.utils.set_random_seed(seed)
@@ -98,6 +118,8 @@ def searched(method, seed, train, evaluation, options):
     path = options.keep and options.keep / f"{method}{weight}_{seed}.json"
     names = [*SEARCH, *((*TEACHER, "guidance_weight") if guided else ())]
     settings = described(names, options, train, evaluation)
+    if guided and options.guidance_form != "stable":
+        settings["guidance_form"] = options.guidance_form
     if path and path.exists():
         kept = json.loads(path.read_text())
         if kept["settings"] != settings:
@@ -150,12 +172,14 @@ def parse(arguments):
     parsing.add(parser, parsing.whole, cutout=(training["cutout"], "0: without"))
     parser.add_argument("--transfer", choices=["cifar100"], help="train what is found on these")
     parser.add_argument("--backbone", choices=nos_training.ENDS, default="resnet20")
+    parser.add_argument("--guidance-form", choices=("stable", "literal"), default="stable")
     parser.add_argument("--nesterov", action="store_true", help="in the training of what is found")
     parsing.add_data_folder(parser)
     parser.add_argument("--keep", type=pathlib.Path, help="folder for teachers and searches")
     reporting.add_arguments(parser)
-    options = parser.parse_args(arguments)
-    shown = ["methods", "seeds", "subset", "transfer", "backbone", *COMMON]
+    options = parsing.with_paper(parser, arguments, paper)
+    shown = ["paper", "methods", "seeds", "subset", "transfer", "backbone", "guidance_form"]
+    shown += COMMON
     shown += OPTIONS[options.experiment]
     positional = [options.experiment]
     options.command = reporting.command("nos/nos.py", parser, options, shown, positional)
@@ -169,6 +193,8 @@ def parse(arguments):
         parser.error("--cells and --search-cells must be at least 3")
     if options.transfer and options.experiment != "search":
         parser.error("--transfer is of the experiment search")
+    if options.paper and options.experiment == "calibration":
+        parser.error("--paper is of the searches")
     if options.backbone != "resnet20" and options.experiment != "calibration":
         parser.error("--backbone is of the experiment calibration")
     try:
@@ -182,7 +208,9 @@ def parse(arguments):
     settings["experiment"] = options.experiment
     options.classes = 100 if options.transfer else 10
     # What is not the default has results of its own.
-    name = f"nos_{options.experiment}"
+    name = f"nos_{options.experiment}" + "_paper" * options.paper
+    if options.guidance_form == "literal" and options.experiment != "calibration":
+        settings["guidance_form"], name = options.guidance_form, f"{name}_literal"
     if options.transfer:
         settings["transfer"], name = options.transfer, f"{name}_{options.transfer}"
     if options.backbone != "resnet20":

@@ -116,7 +116,7 @@ def texts(settings):
         f"{reporting.plural(settings['warmup_epochs'], 'epoch')}.",
         f"Guidance: PyramidNet-{settings['teacher_depth']}, alpha {settings['teacher_alpha']:g}, "
         f"trained for {settings['teacher_epochs']} epochs on all training images; attention "
-        f"transfer of {weight}, stable form, on both levels.",
+        f"transfer of {weight}, {settings.get('guidance_form', 'stable')} form, on both levels.",
     ]
     return lines if settings["experiment"] == "guidance" else [*lines, *_of_training(settings)]
 

@@ -134,7 +134,9 @@ def search(method, data, evaluation, seed, options, guide=None):
         variable.regularizer = keras.regularizers.L2(options.architecture_decay / 2)
     guidance = None
     if guide is not None:
-        guidance = keras_xd.training.AttentionTransfer(guide, weight=options.guidance_weight)
+        guidance = keras_xd.training.AttentionTransfer(
+            guide, weight=options.guidance_weight, form=options.guidance_form
+        )
     size = options.search_batch_size or options.batch_size
     parts = halves(*(array[: options.search_images] for array in data), seed)
     training, held_out = (

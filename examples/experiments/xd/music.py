@@ -1,20 +1,23 @@
-"""JSB chorales: temporal convolutional networks and two kinds of causal XD-operations.
+"""Music and words: temporal convolutional networks and two kinds of causal XD-operations.
 
-    python examples/experiments/xd/music.py --data-dir path/of/the/data
-    python examples/experiments/xd/music.py --synthetic --methods undilated xd_causal \\
-        --epochs 4 --warmup 1
+    python examples/experiments/xd/music.py --output small --data-dir path/of/the/data
+    python examples/experiments/xd/music.py --output small --synthetic --methods undilated xd_causal
+    python examples/experiments/xd/music.py --data words --output small
+    python examples/experiments/xd/music.py --data nottingham --paper --output paper
 
-The keys of the next step of a piece are told from those of all steps before it. Methods:
+What sounds in the next step of a piece is told from all steps before it, in JSB chorales or in
+Nottingham's tunes; or the next word of the Penn Treebank. Methods:
 
-- `tcn`: the network with dilations 1, 2, 4; `undilated`: all dilations 1, the backbone;
+- `tcn`: the network with dilations 1, 2, 4, …; `undilated`: all dilations 1, the backbone;
 - `xd_causal`: every convolution of it becomes `keras_xd.layers.XDCausalConv1D`, which cannot look
   ahead whatever it learns, so that one pass over a chunk of a piece scores all its steps;
 - `xd_windowed`: the XD paper's way. `keras_xd.rewrite` makes XD-operations that see all steps of
   a window, and only the last output of each window counts;
 - `…_sampled`: scored in training on as many steps as the windowed search.
 
-Both searches begin with the weights that `undilated` has after the epochs of warm-up. Finished runs
-are kept in the results and not repeated.
+Both searches begin with the weights that `undilated` has after the epochs of warm-up. By default
+networks are small; `--paper` takes what is not given from the paper. Finished runs are kept in the
+results and not repeated.
 """
 
 import dataclasses
@@ -32,18 +35,35 @@ import keras
 import numpy as np
 import parsing
 import reporting
-from datasets import music
+from datasets import characters, music
 from datasets.batches import Batches
 from keras import ops
 from parsing import positive
 from reporting import count, present, select, spread
+from scipy import special
 
 import keras_xd
 
-PAPER = keras_xd.recipes.paper("xd", "jsb_chorales")
-WEIGHTS_RATE, ARCHITECTURE_RATE, CLIPPING, DROPOUT = (
-    PAPER[name] for name in ("learning_rate", "architecture_rate", "clipnorm", "dropout")
-)
+PAPER = {
+    data: keras_xd.recipes.paper("xd", name)
+    for data, name in (
+        ("jsb", "jsb_chorales"),
+        ("nottingham", "nottingham"),
+        ("words", "penn_treebank"),
+    )
+}
+TITLES = {**music.TITLES, "words": "words of the Penn Treebank"}
+# Steps of a chunk, and how many of them are scored in another chunk.
+CHUNKS = {
+    "jsb": {"size": 64, "context": 24},
+    "nottingham": {"size": 96, "context": 48},
+    "words": {"size": 80, "context": 40},
+}
+PUBLISHED = {
+    "jsb": "dilated TCN 8.10, undilated 8.16, its XD search 8.07",
+    "nottingham": "dilated TCN 3.07",
+    "words": "dilated TCN 4.485, a perplexity of 88.68",
+}
 SHARE = 0.25  # of the steps that an epoch of windows or of a sampled method scores
 NAMES = {
     "tcn": "TCN, dilated",
@@ -64,12 +84,22 @@ COUNTS = (
 
 def table(runs):
     """Return the lines of a table, one for each method: mean ± standard deviation of the seeds."""
-    head = ["method", "test, nats per step", "validation", "best epoch", "seeds"]
+    words = bool(runs) and "perplexity" in runs[0]
+    head = [
+        "method",
+        *["perplexity"] * words,
+        "test, nats per step",
+        "validation",
+        "best epoch",
+        "seeds",
+    ]
     head += ["scored steps / epoch", "trained parameters", "of them architecture"]
     rows = []
     for method in present(runs, "method", NAMES):
         own = select(runs, method=method)
         cells = [NAMES[method], *(spread([r[key] for r in own], 3) for key in KEYS)]
+        if words:
+            cells.insert(1, spread([run["perplexity"] for run in own], 1))
         cells += [", ".join(str(run[key]) for run in own) for key in ("best_epoch", "seed")]
         cells += [f"{own[0][key]:,}" for key in COUNTS]
         cpu = statistics.median(run["cpu_seconds_per_epoch"] for run in own)
@@ -95,17 +125,26 @@ def differences(runs):
 
 def page(settings, runs, written):
     """Return the results page."""
+    data, kernel = settings.get("task", "jsb"), settings.get("kernel_size", 2)
+    paper, levels, words = PAPER[data], settings["levels"], data == "words"
+    sees = 2 * (kernel - 1) * (2**levels - 1), 2 * (kernel - 1) * levels
+    enough = "more than the convolutions can see"
+    if settings["context"] < sees[0]:
+        enough = f"the network sees {sees[0]} dilated, {sees[1]} undilated"
+    scored = "cross-entropy of the next word, whose exponential is the perplexity"
+    if not words:
+        scored = "binary cross-entropy summed over the 88 keys"
     normalized = "with" if settings.get("weight_normalization") else "without the published"
     lines = [
-        "# Polyphonic music: TCN and two causal XD searches",
+        f"# {'Words' if words else 'Polyphonic music'}: TCN and two causal XD searches",
         "",
         f"Written by `{settings['command']}`; {written['versions']}; "
         f"threads: {written['threads']}.",
         "",
         f"Data: {settings['data']}; {', '.join(map(str, settings['pieces']))} pieces with "
         f"{', '.join(f'{n:,}' for n in settings['steps'])} scored steps for training, validation "
-        "and testing. Nats per step: binary cross-entropy summed over the 88 keys, mean over all "
-        f"steps. Every method has {settings['epochs']} epochs of equally many updates; the model "
+        f"and testing. Nats per step: {scored}, mean over all steps. "
+        f"Every method has {settings['epochs']} epochs of equally many updates; the model "
         "of the epoch with the best validation is tested, a search as its finalized model.",
         "",
         *table(runs),
@@ -116,22 +155,24 @@ def page(settings, runs, written):
         "",
         *differences(runs),
         "",
-        "Published, as context only, since epochs and batches differ: dilated TCN 8.10, undilated "
-        "8.16, its XD search 8.07.",
+        f"Published, as context only, since epochs and batches differ: {PUBLISHED[data]}.",
         "",
         "## Settings",
         "",
-        f"- Network: {settings['levels']} levels, {settings['channels']} channels, kernel 2, "
-        f"dropout {DROPOUT:g}, {normalized} weight normalization.",
-        f"- Weights: Adam, rate {WEIGHTS_RATE:g}, norm of the gradient clipped at "
-        f"{CLIPPING:g}; architecture: Adam, rate {ARCHITECTURE_RATE:g}, "
+        f"- Network: {levels} levels, {settings['channels']} channels, kernel {kernel}, dropout "
+        f"{paper['dropout']:g}, {normalized} weight normalization."
+        + " Vectors of words are those of the output, too."
+        * words,
+        f"- Weights: {paper['optimizer']}, rate {paper['learning_rate']:g}, norm of the gradient "
+        f"clipped at {paper['clipnorm']:g}; architecture: Adam, rate "
+        f"{paper['architecture_rate']:g}, "
         "not clipped. Rates are constant.",
         f"- Search: both begin with the weights of `undilated` after {settings['warmup']} epochs, "
         "with new optimizers; depth 1, frequency bias and channel gates; all convolutions, those "
         "of size 1 too.",
         f"- Batches: {settings['batch_size']} chunks of {settings['size']} steps. A step that is "
         f"scored has at least {settings['context']} steps before it in its chunk, or all there "
-        "are, more than the convolutions can see. The published runs take one piece at a time.",
+        f"are, {enough}." + " The published runs take one piece at a time." * (not words),
         f"- Windows: {settings['window']} steps, zeros before a piece begins. An epoch has as many "
         f"updates as one of chunks, on {SHARE:g} of the steps, others each epoch. "
         "Methods named `…_sampled` score the same share in training. Validation and test are on "
@@ -153,13 +194,29 @@ SEARCH = {"depth": 1, "frequency_bias": True, "channel_gates": True}
 
 
 class NatsPerStep(keras.losses.Loss):
-    """Binary cross-entropy summed over the keys, mean over the steps that are scored."""
+    """Cross-entropy of all keys together or of the word, mean over the steps that are scored."""
 
     def __init__(self):
         super().__init__(reduction="mean_with_sample_weight", name="nats_per_step")
 
     def call(self, y_true, y_pred):
+        if len(y_true.shape) < len(y_pred.shape):
+            return ops.sparse_categorical_crossentropy(y_true, y_pred, from_logits=True)
         return ops.sum(ops.binary_crossentropy(y_true, y_pred, from_logits=True), axis=-1)
+
+
+def nats(logits, targets):
+    """Return the cross-entropy of each step, of all keys together or of the word."""
+    if targets.ndim < logits.ndim:
+        chosen = np.take_along_axis(logits, targets[..., None], -1)[..., 0]
+        return special.logsumexp(logits, -1) - chosen
+    logits = logits.astype("float64")
+    return (np.logaddexp(0, logits) - logits * targets).sum(axis=-1)
+
+
+def fed(values):
+    """Return values as a network takes them: words as they are, all others as float32."""
+    return values if values.dtype == "int32" else values.astype("float32")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,11 +234,9 @@ class Samples:
         for start in range(0, number, batch_size):
             # The last batch is filled up, so that all have one size and nothing is compiled again.
             places = np.minimum(np.arange(start, start + batch_size), number - 1)
-            logits = model.predict_on_batch(self.inputs[places].astype("float32"))
-            logits = logits.astype("float64")
-            entropy = np.logaddexp(0, logits) - logits * self.targets[places]
+            entropy = nats(model.predict_on_batch(fed(self.inputs[places])), self.targets[places])
             counted = self.scored[places] & (np.arange(start, start + batch_size) < number)[:, None]
-            total += float(np.sum(entropy.sum(axis=-1), where=counted))
+            total += float(np.sum(entropy, where=counted))
         return total / int(self.scored.sum())
 
 
@@ -200,7 +255,7 @@ class SampleBatches(Batches):
 
     def take(self, chosen, index):
         parts = *super().take(chosen, index), self.scored[chosen]
-        return tuple(part.astype("float32") for part in parts)
+        return tuple(map(fed, parts))
 
     def on_epoch_end(self):
         super().on_epoch_end()
@@ -238,19 +293,30 @@ class BestEpoch(keras.callbacks.Callback):
 
 def backbone(options, steps, dilated=False):
     """Return the network of the convolutions for a number of steps."""
-    return keras_xd.models.tcn(
-        (steps, music.KEYS),
+    words, settings = options.data == "words", PAPER[options.data]
+    network = keras_xd.models.tcn(
+        (steps, options.channels if words else music.KEYS),
         music.KEYS,
         channels=options.channels,
         levels=options.levels,
+        kernel_size=options.kernel_size,
         dilated=dilated,
-        dropout=DROPOUT,
+        dropout=settings["dropout"],
         weight_normalization=options.weight_normalization,
     )
+    if not words:
+        return network
+    features = keras.Model(network.input, network.layers[-2].output, name="tcn")
+    inputs = keras.Input((steps,), dtype="int32", name="words")
+    embedding = keras.layers.ReversibleEmbedding(
+        options.symbols, options.channels, name="embedding"
+    )
+    x = keras.layers.Dropout(settings["embedding_dropout"], name="dropout")(embedding(inputs))
+    return keras.Model(inputs, embedding(features(x), reverse=True))
 
 
 def causal_space(model):
-    """Return a copy of a network whose causal convolutions are XD-operations that stay causal."""
+    """Return a search space of XD-operations that stay causal."""
     return keras_xd.rewrite(model, to="xd", **SEARCH)
 
 
@@ -271,17 +337,19 @@ def make_search(kind, trained, options):
     space = rewritten(model)
     search = keras_xd.SearchModel(space)
     search.compile(
-        weights_optimizer(),
-        keras.optimizers.Adam(ARCHITECTURE_RATE),
+        weights_optimizer(options),
+        keras.optimizers.Adam(PAPER[options.data]["architecture_rate"]),
         loss=NatsPerStep(),
         jit_compile=False,  # on a CPU the steps of both searches are slower with XLA
     )
     return search
 
 
-def weights_optimizer():
-    """Return Adam with the norm of the gradient of all model weights clipped."""
-    return keras.optimizers.Adam(WEIGHTS_RATE, global_clipnorm=CLIPPING)
+def weights_optimizer(options):
+    """Return the paper's optimizer with the norm of the gradient of all model weights clipped."""
+    settings = PAPER[options.data]
+    optimizer = getattr(keras.optimizers, settings["optimizer"])
+    return optimizer(settings["learning_rate"], global_clipnorm=settings["clipnorm"])
 
 
 def run(method, seed, data, options):
@@ -290,6 +358,7 @@ def run(method, seed, data, options):
     searched, windowed = kind.startswith("xd"), kind == "xd_windowed"
     chunked = [Samples(*music.chunks(part, options.size, options.context)) for part in data]
     samples, batch_size, number = chunked, options.batch_size, None
+    evaluated = batch_size if options.data == "words" else 4 * batch_size  # words have many logits
     updates = len(chunked[0].inputs) // batch_size
     if windowed:
         samples = [Samples(*music.windows(part, options.window)) for part in data]
@@ -306,10 +375,10 @@ def run(method, seed, data, options):
 
     keras.utils.set_random_seed(seed)
     model = backbone(options, options.size, dilated=method == "tcn")
-    model.compile(weights_optimizer(), loss=NatsPerStep())
+    model.compile(weights_optimizer(options), loss=NatsPerStep())
     first = options.warmup if searched else options.epochs
     batches = SampleBatches(chunked[0], options.batch_size, seed, share=1.0 if windowed else share)
-    log = BestEpoch(lambda model: chunked[1].nats(model, 4 * options.batch_size), report)
+    log = BestEpoch(lambda model: chunked[1].nats(model, evaluated), report)
     model.fit(batches, epochs=first, callbacks=[log], verbose=0, shuffle=False)
     found, architecture = model, []
     if searched:
@@ -328,10 +397,13 @@ def run(method, seed, data, options):
     model.set_weights(log.weights)
     if searched:
         found = keras_xd.finalize(model)
+    test = samples[2].nats(found, batch_size if searched else evaluated)
+    perplexity = {"perplexity": float(np.exp(test))} if options.data == "words" else {}
     return {
         "method": method,
         "seed": seed,
-        "test": samples[2].nats(found, batch_size if searched else 4 * options.batch_size),
+        "test": test,
+        **perplexity,
         "validation": min(log.validation),
         "best_epoch": log.best,
         "parameters": count(model.trainable_variables),
@@ -342,34 +414,66 @@ def run(method, seed, data, options):
     }
 
 
+def paper(options):
+    """Return the options of the paper."""
+    settings = PAPER[options.data]
+    names = ("epochs", "channels", "levels", "kernel_size")
+    found = {name: settings[name] for name in names} | CHUNKS[options.data]
+    found |= {
+        "weight_normalization": True,
+        "warmup": settings["warmup_epochs"],
+        "batch_size": settings.get("batch_size", 4),
+    }
+    return found | {"window": settings.get("history", 40), "seeds": [0, 1, 2], "subset": None}
+
+
+def small(options):
+    """Return options that a search of some minutes has; of words, few."""
+    few = {"weight_normalization": False, "channels": 32, "epochs": 3, "warmup": 1, "seeds": [0]}
+    return paper(options) | few | {"subset": 20000 if options.data == "words" else None}
+
+
+def load(options):
+    """Return the pieces of each part, and how many symbols there are."""
+    if options.synthetic:
+        return music.synthetic(), music.KEYS
+    if options.data != "words":
+        parts = music.load(options.data_dir, options.data)
+        return tuple(part[: options.subset] for part in parts), music.KEYS
+    parts, symbols = characters.load_words(options.data_dir, 1, options.subset)
+    return tuple([np.append(words, following[-1])] for words, following in parts), symbols
+
+
 def parse(arguments):
     """Return the options, the data and the results with the runs that are finished already."""
     parser = reporting.parser(__doc__)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS[:4]))
-    parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0, 1, 2])
-    parsing.add(parser, positive, epochs=20, warmup=(5, "epochs before the searches"))
-    parsing.add(parser, positive, batch_size=(4, "chunks of a batch"), size=(64, "of a chunk"))
-    parsing.add(parser, positive, context=(24, "steps a chunk scores not"), window=40)
-    parsing.add(parser, positive, channels=150, levels=3)
+    parser.add_argument("--seeds", nargs="+", type=parsing.seed)
+    parsing.add(parser, positive, epochs=None)
+    parsing.add(parser, parsing.whole, warmup=(None, "epochs before the searches"))
+    parsing.add(parser, positive, batch_size=(None, "chunks of a batch"), size=(None, "of a chunk"))
+    parsing.add(parser, positive, context=(None, "steps a chunk scores not"), window=None)
+    parsing.add(parser, positive, channels=None, levels=None, kernel_size=None)
+    parsing.add(parser, positive, subset=(None, "pieces or words of each part"))
     normalized = "normalize the weights, as published; a search begins with their kernels"
     parser.add_argument("--weight-normalization", action="store_true", help=normalized)
     parser.add_argument("--data-dir", help="folder of the data; KERAS_XD_DATA_DIR by default")
-    parser.add_argument("--pieces", choices=music.TITLES, default="jsb", help="the data")
+    parser.add_argument("--data", choices=TITLES, default="jsb")
     parser.add_argument("--synthetic", action="store_true", help="made-up pieces, to try it out")
     reporting.add_arguments(parser)
-    options = parser.parse_args(arguments)
+    options = parsing.with_paper(parser, arguments, paper, small)
     if options.warmup >= options.epochs:
         parser.error("--warmup must be smaller than --epochs")
     if options.context >= options.size:
         parser.error("--context must be smaller than --size")
+    if options.synthetic and options.data == "words":
+        parser.error("--synthetic makes music")
     try:
-        data = (
-            music.synthetic() if options.synthetic else music.load(options.data_dir, options.pieces)
-        )
+        data, options.symbols = load(options)
     except ValueError as error:
         parser.error(str(error))
     settings, key = describe(options, data, arguments), ("method", "seed")
-    name = "music" if options.pieces == "jsb" else f"music_{options.pieces}"
+    name = "music" if options.data == "jsb" else f"music_{options.data}"
     results = reporting.open_results(parser, options, name, page, settings, key=key)
     return options, data, results
 
@@ -380,9 +484,11 @@ def describe(options, data, arguments):
     shown = ("batch_size", "size", "context", "window", "channels", "levels", "epochs", "warmup")
     return {
         "command": shlex.join(["python", "examples/experiments/xd/music.py", *words]),
-        "data": "made up" if options.synthetic else music.TITLES[options.pieces],
+        "task": options.data,
+        "data": "made up" if options.synthetic else TITLES[options.data],
         "pieces": [len(part) for part in data],
         "steps": [sum(len(piece) - 1 for piece in part) for part in data],
+        "kernel_size": options.kernel_size,
         **{name: getattr(options, name) for name in shown},
         **({"weight_normalization": True} if options.weight_normalization else {}),
     }

@@ -1,9 +1,10 @@
 """Train a CNN, a Fourier neural operator and an XD search on one equation, and write the results.
 
-`burgers.py` and `darcy.py` say which equation and with which settings. All methods get the same
-data, epochs, batches and schedule. The loss is the relative L2 error, summed over the batch.
-Weights are trained by Adam, the architecture by an optimizer of its own on the same batches. The
-reported errors of the search are those of its finalized model.
+`burgers.py`, `darcy.py` and `navier_stokes.py` say which equation and with which settings: few
+samples and epochs, or with `--paper` those of the paper where no others are given. All methods get
+the same data, epochs, batches and schedule. The loss is the relative L2 error, summed over the
+batch. Weights are trained by Adam, the architecture by an optimizer of its own on the same batches.
+The reported errors of the search are those of its finalized model.
 
 `--recipe` says how. "paper": as the XD paper; the search starts as the CNN, a decay of 1e-4 of
 weights and architecture is added to the gradient, and rates are halved each fifth of the epochs.
@@ -12,13 +13,15 @@ cosine, each batch is drawn anew from the equation's symmetries, and for Burgers
 networks have no batch normalization. Further recipes change one part of the latter.
 
 `--also-at` evaluates the networks at other sizes, too, after each of the last epochs: a copy made
-by `keras_xd.resize`, which is not trained there. With `--resume` several processes may share the
+by `keras_xd.resize`, which is not trained there. What normalizes each point of Darcy flow is
+interpolated between the points. With `--resume` several processes may share the
 work, each with some `--methods`: a page names them all.
 """
 
 import dataclasses
 import functools
 import itertools
+import json
 import os
 import statistics
 import sys
@@ -39,6 +42,7 @@ import keras_xd
 
 METHODS = ("CNN", "FNO", "XD")
 LAST = 10  # epochs that the second error is a mean of
+COMMON = ("data", "samples", "batch_size", "network")  # settings of all runs of a page
 
 
 def table(problem, records):
@@ -96,7 +100,7 @@ def _budgets(records):
 def page(problem, settings, records, written):
     """Return the results page."""
     lines = [
-        f"# {problem.name.capitalize()}: relative L2 error of CNN, FNO and XD",
+        f"# {problem.name.replace('_', '–').title()}: relative L2 error of CNN, FNO and XD",
         f"`{settings['command']}` wrote this page.",
         "\n".join(table(problem, records)[:-1]),
         f"Error on the test samples after the last epoch, and mean of those "
@@ -115,7 +119,7 @@ def page(problem, settings, records, written):
     return "\n\n".join(lines) + "\n"
 
 
-WEIGHTS_RATE, HALVINGS = keras_xd.recipes.paper("xd", "burgers")["learning_rate"], 5
+HALVINGS = 5
 OPTIMIZERS = {"adam": "Adam", "sgd": "SGD with momentum 0.5"}
 
 
@@ -130,6 +134,7 @@ class Recipe:
     cosine: bool = False
     symmetries: bool = False
     normalization: str | None = "batch"
+    weights_rate: float = keras_xd.recipes.paper("xd", "burgers")["learning_rate"]
 
     def words(self):
         """Return what a page says of the recipe."""
@@ -148,12 +153,27 @@ class Recipe:
 OPERATOR = Recipe("adam", 1e-3, "fourier_operator", 0.0, True, True)
 
 
+def paper_recipe(experiment):
+    """Return the recipe of an experiment of the paper."""
+    settings = keras_xd.recipes.paper("xd", experiment)
+    names = ("architecture_optimizer", "architecture_rate", "weight_decay", "learning_rate")
+    optimizer, rate, decay, weights_rate = (settings[name] for name in names)
+    return Recipe(optimizer.lower(), rate, decay=decay, weights_rate=weights_rate)
+
+
+def paper_options(experiment, **more):
+    """Return the options of an experiment of the paper, one network for all of its sizes."""
+    settings = keras_xd.recipes.paper("xd", experiment)
+    train, test = settings["samples"]
+    size, *sizes = settings["sizes"]
+    found = {name: settings[name] for name in ("width", "batch_size")}
+    found |= {"resolution": [size], "also_at": sizes, "train": train, "test": test}
+    return found | {"epochs": [settings["epochs"]], "modes": [settings["kernel_size"] - 1], **more}
+
+
 def recipes(problem, operator):
     """Return the recipes by their names: that of the paper, another, and parts of it changed."""
-    settings = keras_xd.recipes.paper("xd", problem)
-    names = ("architecture_optimizer", "architecture_rate", "weight_decay")
-    optimizer, rate, decay = (settings[name] for name in names)
-    paper = Recipe(optimizer.lower(), rate, decay=decay)
+    paper = paper_recipe(problem)
     changed = "no-normalization" if operator.normalization else "batch-normalization"
     normalization = None if operator.normalization else "batch"
     return {
@@ -181,6 +201,10 @@ class Problem:
     normalize: bool
     jit_compile: bool
     published: dict
+    paper: object  # from the options to those of the paper
+    samples: tuple = (200, 100)  # to train and to evaluate on
+    flags: dict = dataclasses.field(default_factory=dict)  # of the data, with what argparse takes
+    between: object = None  # how what normalizes each point is had at other sizes
 
 
 class AddedDecay:
@@ -236,17 +260,25 @@ class ErrorPerEpoch(keras.callbacks.Callback):
 
 
 class ErrorsElsewhere(keras.callbacks.Callback):
-    """Notes the errors at other sizes after each of the last epochs."""
+    """Notes the errors of a network at other sizes after each of the last epochs.
 
-    def __init__(self, samples):
+    Of each size there are inputs and outputs, and what decodes the answers, or `None`.
+    """
+
+    def __init__(self, network, samples):
         super().__init__()
+        self.network, self.resized = network, {}
         self.samples, self.errors = samples, {size: [] for size in samples}
 
     def on_epoch_end(self, epoch, logs=None):
         if epoch >= self.params["epochs"] - LAST:
-            for size, (inputs, outputs) in self.samples.items():
-                resized = keras_xd.resize(self.model, inputs.shape[1:])
-                self.errors[size].append(mean_error(resized, inputs, outputs))
+            for size, (inputs, outputs, decoding) in self.samples.items():
+                if size not in self.resized:  # made once, as tracing it takes longer than the rest
+                    copy = keras_xd.resize(self.network, inputs.shape[1:])
+                    self.resized[size] = copy, decoded(copy, decoding)
+                copy, model = self.resized[size]
+                copy.set_weights(self.network.get_weights())
+                self.errors[size].append(mean_error(model, inputs, outputs))
 
 
 def mean_error(model, inputs, outputs):
@@ -259,7 +291,7 @@ def make_model(method, input_shape, options, start="convolution", normalization=
     """Return the network of a method; that of XD computes what its start does."""
     arguments = {
         "width": options.width,
-        "modes": options.modes,
+        "modes": options.modes[0] if len(options.modes) == 1 else tuple(options.modes),
         "normalization": normalization,
     }
     if method == "XD" and start == "fourier_operator":
@@ -275,21 +307,38 @@ def make_model(method, input_shape, options, start="convolution", normalization=
     return keras_xd.rewrite(backbone, to="xd", only="convolution.*", **options)
 
 
-def normalized(inputs, outputs, others, orbit=None):
-    """Return two arrays of functions normalized, and the layer that decodes a network's answers.
+def decoded(network, decoding):
+    """Return the network whose answers are decoded, where there is something that decodes."""
+    if decoding is None:
+        return network
+    return keras.Model(network.input, decoding(network.output))
+
+
+def normalizations(inputs, outputs, orbit=None):
+    """Return the layers that normalize functions and decode a network's answers.
 
     Statistics are those of the training samples at each point, `inputs` and `outputs`, and of what
-    `orbit` makes of them: with all symmetries, normalized samples have them, too. Channel 0 of the
-    inputs is normalized; the others are coordinates.
+    `orbit` makes of them: with all symmetries, normalized samples have them, too. The last channels
+    of the inputs are coordinates, as many as axes, and are not normalized.
     """
-    others = inputs, others
+    channels = inputs.shape[-1] - (inputs.ndim - 2)
     if orbit is not None:
         inputs, outputs = orbit(inputs), orbit(outputs)
-    encoding = keras_xd.layers.PointNormalization(channels=1)
+    encoding = keras_xd.layers.PointNormalization(channels=channels)
     encoding.adapt(inputs)
     decoding = keras_xd.layers.PointNormalization(invert=True, name="decoding")
     decoding.adapt(outputs)
-    return *(ops.convert_to_numpy(encoding(values)) for values in others), decoding
+    return encoding, decoding
+
+
+def at_other_size(layer, shape, between):
+    """Return a layer for functions of another shape, whose statistics are had between points."""
+    new = type(layer).from_config(layer.get_config())
+    new.build((None, *shape))
+    for name in ("mean", "deviation"):
+        values = between(ops.convert_to_numpy(getattr(layer, name)), shape[:-1])
+        getattr(new, name).assign(values)
+    return new
 
 
 def optimizers(recipe, steps_per_epoch, epochs):
@@ -306,16 +355,24 @@ def optimizers(recipe, steps_per_epoch, epochs):
         architecture = Adam(rate, recipe.decay, epsilon=1e-8)
     else:
         architecture = SGD(rate, recipe.decay, momentum=0.5)
-    return Adam(schedule(WEIGHTS_RATE), recipe.decay, epsilon=1e-8), architecture
+    return Adam(schedule(recipe.weights_rate), recipe.decay, epsilon=1e-8), architecture
 
 
 def run(method, problem, data, epochs, seed, options, elsewhere=()):
     """Train one network; return what was measured of it."""
     (inputs, outputs), (test_inputs, test_outputs) = data
     recipe, decoding = chosen_recipe(problem, options), None
+    others = {size: (*pair, None) for size, pair in dict(elsewhere).items()}
     if problem.normalize:
         orbit = problem.orbit if recipe.symmetries else None
-        inputs, test_inputs, decoding = normalized(inputs, outputs, test_inputs, orbit)
+        encoding, decoding = normalizations(inputs, outputs, orbit)
+        inputs, test_inputs = (ops.convert_to_numpy(encoding(x)) for x in (inputs, test_inputs))
+        for size, (x, y, _) in others.items():
+            encoder, decoder = (
+                at_other_size(layer, values.shape[1:], problem.between)
+                for layer, values in ((encoding, x), (decoding, y))
+            )
+            others[size] = ops.convert_to_numpy(encoder(x)), y, decoder
 
     def error(model):
         return mean_error(model, test_inputs, test_outputs)
@@ -327,9 +384,8 @@ def run(method, problem, data, epochs, seed, options, elsewhere=()):
             print(f"({seconds:.1f} s / epoch)", flush=True)
 
     keras.utils.set_random_seed(seed)
-    model = make_model(method, inputs.shape[1:], options, recipe.start, recipe.normalization)
-    if decoding is not None:
-        model = keras.Model(model.input, decoding(model.output))
+    network = make_model(method, inputs.shape[1:], options, recipe.start, recipe.normalization)
+    model = decoded(network, decoding)
     drawn = functools.partial(SymmetricBatches, problem.symmetry) if recipe.symmetries else Batches
     batches = drawn(inputs, outputs, batch_size=options.batch_size, seed=seed)
     weights_optimizer, architecture_optimizer = optimizers(recipe, len(batches), epochs)
@@ -341,7 +397,7 @@ def run(method, problem, data, epochs, seed, options, elsewhere=()):
     else:
         model.compile(weights_optimizer, **compiling)
     log = ErrorPerEpoch(error, report)
-    others = ErrorsElsewhere(dict(elsewhere))
+    others = ErrorsElsewhere(network, others)
     model.fit(batches, epochs=epochs, verbose=0, shuffle=False, callbacks=[log, others])
     final = keras_xd.finalize(model) if method == "XD" else model
     record = {
@@ -379,14 +435,17 @@ def describe(problem, options, arguments):
     folder = options.data_dir or os.environ.get("KERAS_XD_DATA_DIR")
     variable = "KERAS_XD_DATA_DIR=… " if folder and not options.data_dir else ""
     script = f"examples/experiments/xd/{problem.name}.py"
+    data = ["read from the data folder" if folder else "generated"]
+    flags = {name: getattr(options, name) for name in problem.flags}
+    data += [f"{name} {value}" for name, value in flags.items() if value is not None]
     return {
         "command": f"{variable}{' '.join(['python', script, *words])}",
-        "data": "read from the data folder" if folder else "generated",
+        "data": ", ".join(data),
         "samples": f"{options.train} for training, {options.test} for evaluation",
         "batch_size": options.batch_size,
-        "network": f"4 blocks, width {options.width}, modes {options.modes}; kernels of the "
-        "CNN one larger, circular",
-        "weights": f"Adam, rate {WEIGHTS_RATE:g}",
+        "network": f"4 blocks, width {options.width}, modes {', '.join(map(str, options.modes))}; "
+        "kernels of the CNN one larger, circular",
+        "weights": f"Adam, rate {problem.recipes[options.recipe].weights_rate:g}",
         "operations": "depth 1, no bias of the spectrum, no gates",
         "normalization": "of each point, function and solution" if problem.normalize else "none",
         "versions": reporting.versions(),
@@ -406,20 +465,30 @@ def parse(problem, arguments):
     methods = METHODS
     parser.add_argument("--methods", choices=methods, nargs="+", default=list(methods))
     parser.add_argument("--data-dir", help="folder of the data; KERAS_XD_DATA_DIR by default")
-    parsing.add(parser, positive, seeds=(1, "number of repetitions"), train=1000, test=100)
-    parsing.add(parser, positive, batch_size=20, width=problem.width, modes=problem.modes)
+    train, test = problem.samples
+    parsing.add(parser, positive, seeds=(1, "number of repetitions"), train=train, test=test)
+    parsing.add(parser, positive, batch_size=20, width=problem.width)
+    parser.add_argument("--modes", default=[problem.modes], help="one, or of each axis", **several)
+    for name, keywords in problem.flags.items():
+        parser.add_argument(f"--{name}", **keywords)
     parser.add_argument("--recipe", choices=problem.recipes, default=next(iter(problem.recipes)))
     parsing.add(parser, parsing.rate, architecture_rate=(None, "instead of that of the recipe"))
     reporting.add_arguments(parser, resume=True)
-    options = parser.parse_args(arguments)
+    options = parsing.with_paper(parser, arguments, problem.paper)
     if len(options.epochs) == 1:
         options.epochs *= len(options.resolution)
-    if options.also_at and problem.normalize:
+    if options.also_at and problem.normalize and problem.between is None:
         parser.error("--also-at: networks that normalize each point work at one size only")
     if len(options.epochs) != len(options.resolution):
         parser.error("--epochs must have one number, or as many as --resolution")
     paths = [options.output / f"{problem.name}.{ending}" for ending in reporting.ENDINGS]
     reporting.check_output(parser, options, paths, options.output / f"{problem.name}.json")
+    if options.resume:
+        kept = json.loads(paths[-1].read_text(encoding="utf-8"))["settings"]
+        own = describe(problem, options, arguments)
+        others = [name for name in COMMON if kept[name] != own[name]]
+        if others:
+            parser.error(f"--resume: the results have other settings: {', '.join(others)}")
     try:
         return options, [_load(problem, size, options) for size in options.resolution]
     except ValueError as error:
@@ -428,7 +497,8 @@ def parse(problem, arguments):
 
 def _load(problem, resolution, options):
     """Return the samples to train and to evaluate on."""
-    return problem.load(resolution, options.data_dir, options.train, options.test)
+    flags = {name: getattr(options, name) for name in problem.flags}
+    return problem.load(resolution, options.data_dir, options.train, options.test, **flags)
 
 
 def main(problem, arguments=None):

@@ -50,3 +50,17 @@ def test_words_and_what_follows(folder):
     assert len(characters.load_words(folder, length=2, subset=1)[0][0][0]) == 1
     with pytest.raises(ValueError, match="more words than a piece. Received: 3 words, length=3"):
         characters.load_words(folder, length=3)
+
+
+def test_the_published_texts_are_read(tmp_path):
+    texts = {"train": " a b <unk> \n b a c \n", "valid": " a c \n b \n", "test": " c c a \n"}
+    for part, text in texts.items():
+        (tmp_path / f"ptb.{part}.txt").write_text(text)
+    ((train, following), (valid, _), _), count = characters.load_words(tmp_path, length=2)
+    assert count == 5  # a, b, <unk>, <eos>, c
+    np.testing.assert_array_equal(train, [[0, 1], [2, 3], [1, 0]])
+    np.testing.assert_array_equal(following, [[1, 2], [3, 1], [0, 4]])
+    np.testing.assert_array_equal(valid, [[0, 4], [3, 1]])
+    (tmp_path / "ptb.test.txt").write_text(" a d \n")
+    with pytest.raises(ValueError, match="ptb.test.txt must have the words .* only. Received: d"):
+        characters.load_words(tmp_path, length=2)

@@ -4,6 +4,7 @@ import importlib
 
 import numpy as np
 import pytest
+from scipy import io
 
 from keras_xd_tests import example_scripts
 
@@ -179,6 +180,10 @@ def test_generated_darcy():
     assert not np.array_equal(test_inputs[:2], inputs[:2])
     (coarse, _), _ = pde.darcy(5, train=4, test=2)
     np.testing.assert_array_equal(coarse, inputs[:, ::2, ::2])
+    # Of one grid of nodes the solutions are the same, too.
+    (coarse, solutions), _ = pde.darcy(5, train=4, test=2, nodes=17)
+    np.testing.assert_array_equal(coarse, inputs[:, ::2, ::2])
+    np.testing.assert_array_equal(solutions, outputs[:, ::2, ::2])
     # Between the solutions for a = 12 and a = 3 everywhere: the equation has a maximum principle.
     bounds = pde.solve_darcy(np.full((2, 17, 17), [[[12.0]], [[3.0]]]))[:, ::2, ::2]
     assert np.all(outputs[:, 4, 4, 0] > bounds[0, 4, 4])
@@ -198,10 +203,28 @@ def test_darcy_is_read(data_path):
     assert error < 0.02
 
 
+def test_published_files_are_read(tmp_path, rng):
+    a, u = rng.normal(size=(2, 5, 8)).astype("float32")
+    io.savemat(tmp_path / "burgers_data_R10.mat", {"a": a, "u": u})
+    (inputs, outputs), (others, _) = pde.burgers(4, tmp_path, train=3, test=2)
+    np.testing.assert_array_equal(inputs[..., 0], a[:3, ::2])
+    np.testing.assert_array_equal(outputs[..., 0], u[:3, ::2])
+    np.testing.assert_array_equal(others[..., 0], a[3:, ::2])
+    with pytest.raises(ValueError, match="from 1 to 1, .*burgers_data_R10.mat. Received: test=2"):
+        pde.burgers(4, tmp_path, train=4, test=2)
+    fields = rng.normal(size=(2, 2, 3, 7, 7)).astype("float32")
+    for name, (coefficient, solution) in zip(pde.PUBLISHED[pde.DARCY_FILE], fields, strict=True):
+        io.savemat(tmp_path / name, {"coeff": coefficient, "sol": solution})
+    (inputs, outputs), (others, _) = pde.darcy(4, tmp_path, train=3, test=1)
+    np.testing.assert_array_equal(inputs[..., 0], fields[0, 0, :, ::2, ::2])
+    np.testing.assert_array_equal(outputs[..., 0], fields[0, 1, :, ::2, ::2])
+    np.testing.assert_array_equal(others[..., 0], fields[1, 0, :1, ::2, ::2])
+
+
 def test_data_refuse_nonsense(tmp_path, rng):
     for load, size, names in ((pde.burgers, (1024,), ("u0", "u")), (pde.darcy, (85, 85), "au")):
         file = {pde.burgers: pde.BURGERS_FILE, pde.darcy: pde.DARCY_FILE}[load]
-        with pytest.raises(ValueError, match=f"must hold {file}. Received: data_dir='.*none'"):
+        with pytest.raises(ValueError, match=f"must hold {file}, .*neuraloperator.*'.*none'"):
             load(43, tmp_path / "none")
         keys = [f"{name}_{part}" for name in names for part in ("train", "test")]
         np.savez(tmp_path / file, **{key: rng.normal(size=(3, *size)) for key in keys})
@@ -214,5 +237,7 @@ def test_data_refuse_nonsense(tmp_path, rng):
         pde.generate_burgers(0, 16)
     with pytest.raises(ValueError, match="resolution=1"):
         pde.generate_darcy(1, 1)
+    with pytest.raises(ValueError, match="must divide `nodes - 1`. Received: .*nodes=10"):
+        pde.generate_darcy(1, 5, nodes=10)
     with pytest.raises(ValueError, match="smallest value of -1"):
         pde.solve_darcy(np.full((1, 5, 5), -1.0))

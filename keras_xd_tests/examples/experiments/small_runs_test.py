@@ -14,7 +14,7 @@ import keras_xd
 from keras_xd_tests import example_scripts
 
 MODULES = {
-    **dict.fromkeys(("burgers", "darcy", "cifar10", "music"), "xd"),
+    **dict.fromkeys(("burgers", "darcy", "navier_stokes", "cifar10", "music"), "xd"),
     **dict.fromkeys(("dnarch", "kernel_sizes", "pruned_resnet"), "dnarch"),
     **dict.fromkeys(("chrysalis", "chrysalis_models"), "k"),
     **dict.fromkeys(("nos", "nos_training"), "nos"),
@@ -25,6 +25,8 @@ with example_scripts.on_path():
     redraw = importlib.import_module("redraw")
     images = importlib.import_module("datasets.images")
     music = importlib.import_module("datasets.music")
+    characters = importlib.import_module("datasets.characters")
+    plain_files = importlib.import_module("datasets.plain_files")
     modules = {
         name: importlib.import_module(f"experiments.{folder}.{name}")
         for name, folder in MODULES.items()
@@ -40,13 +42,25 @@ CHRYSALIS = "--epochs 1 --batch-size 4"
 RUNS = {
     "burgers": ("burgers", 0, f"{PDE} --resolution 16", ("CNN", "FNO", "XD")),
     "darcy": ("darcy", 0, f"{PDE} --resolution 7 --recipe operator", ("CNN", "FNO", "XD")),
+    "navier_stokes": (
+        *("navier_stokes", 0, f"{PDE} --resolution 8 --history 2 --steps 6 --recipe operator"),
+        ("CNN", "XD"),
+    ),
     "cifar10": (
-        *("cifar10", 32, "--kinds permuted --seeds 3 --epochs 1 --batch-size 32"),
+        *("cifar10", 32, "--kinds permuted --seeds 3 --epochs 1 --batch-size 32 --depth 1"),
         ("backbone", "xd", "linear", "k_layer"),
+    ),
+    "resnet20": (
+        *("cifar10", 32, "--backbone resnet20 --kinds permuted --batch-size 32 --depth 1"),
+        ("xd", "darts", "expert"),
     ),
     "music": (
         *("music", 0, "--synthetic --seeds 3 --epochs 2 --warmup 1 --channels 4 --levels 1"),
         ("undilated", "xd_causal", "xd_windowed", "undilated_sampled"),
+    ),
+    "words": (
+        *("music", 0, "--data words --seeds 3 --epochs 1 --warmup 0 --channels 4 --levels 1"),
+        ("tcn", "xd_causal", "xd_windowed"),
     ),
     "dnarch": ("dnarch", 8, f"cifar10 {DNARCH} --size 8", ("plain", "KRWD")),
     "sequences": ("dnarch", 8, f"mnist {DNARCH} --size 4", ("KRWD",)),
@@ -80,7 +94,7 @@ RUNS = {
     ),
     "depth": ("chrysalis", 4, f"--experiment depth {CHRYSALIS}", ("depth_2",)),
     "search": ("nos", 8, f"search {NOS} --seeds 3", ("nos_guided", "resnet")),
-    "guidance": ("nos", 8, f"guidance {NOS}", ("weight_100",)),
+    "guidance": ("nos", 8, f"guidance --paper {NOS}", ("weight_100",)),
     "calibration": (
         *("nos", 8, "calibration --epochs 1 --batch-size 8 --pool 2"),
         ("none", "channel_attention"),
@@ -95,7 +109,7 @@ RUNS = {
     ),
 }
 MORE = {
-    "music": "--batch-size 6 --size 12 --context 8 --window 9",
+    **dict.fromkeys(("music", "words"), "--batch-size 6 --size 12 --context 8 --window 9"),
     "pruned_resnet": "--epochs 1 --more-epochs 2 --search-epochs 1 --seeds 3",
     "structured": "--tasks mlp --shares 0.5 --batch-size 8 --subset 8",
 }
@@ -117,6 +131,16 @@ def small(monkeypatch, tmp_path, rng):
         for name in ("_images", "_digits"):
             getattr(modules["chrysalis"], name).cache_clear()
 
+    words = rng.integers(5, size=(3, 100)).astype("uint16")
+    np.savez(
+        tmp_path / "ptb_words.npz", **dict(zip(("train", "valid", "test"), words, strict=True))
+    )
+    (tmp_path / "ptb_vocab.txt").write_text("".join(f"word{n}\n" for n in range(5)))
+    monkeypatch.setattr(
+        characters,
+        "find_shared",
+        lambda folder, name, what: plain_files.find_shared(folder or tmp_path, name, what),
+    )
     text = "".join(f"{index % 2} a{index % 3} b{index % 4} c d e\n" for index in range(30))
     (tmp_path / "text_mr.txt").write_text(text)
     monkeypatch.setattr(
@@ -129,9 +153,6 @@ def small(monkeypatch, tmp_path, rng):
     monkeypatch.setattr(keras_xd.models, "pyramidnet", as_pyramidnet(three_stages))
     monkeypatch.setattr(
         modules["nos_training"], "NOS_OPERATIONS", ("identity", "average_pooling_3")
-    )
-    monkeypatch.setitem(
-        modules["cifar10"].METHODS, "xd", functools.partial(modules["cifar10"].searched, 1)
     )
     pruned = modules["pruned_resnet"]
     monkeypatch.setattr(pruned, "CALLS", (32,))
@@ -208,7 +229,7 @@ def test_runs_are_kept_and_written(name, small, tmp_path, capsys):
     # Nothing is left to do, and results of other settings are not written over.
     capsys.readouterr()
     before = records.read_bytes()
-    if script in ("burgers", "darcy"):
+    if script in ("burgers", "darcy", "navier_stokes"):
         with pytest.raises(SystemExit):
             modules[script].main(arguments)
         assert "would be overwritten" in capsys.readouterr().err
@@ -222,11 +243,18 @@ REFUSED = {
     "burgers --seeds 0": "at least 1",
     "burgers --data-dir nowhere": "must hold burgers1d.npz",
     "burgers --resume": "and there are none",
-    "darcy --also-at 7 --train 6 --test 2": "work at one size only",
+    "navier_stokes --also-at 8 --train 6 --test 2": "work at one size only",
+    "navier_stokes --data-dir nowhere": "ns_V1e-3_N5000_T50.mat must exist",
+    "darcy --nodes 30": "must divide `nodes - 1`",
     "cifar10 --seeds -1": "at least 0",
-    "cifar10 --methods darts": "invalid choice",
+    "cifar10 --methods dash": "invalid choice",
+    "cifar10 --backbone resnet20 --methods linear": "--methods of resnet20 are backbone, xd, darts",
+    "cifar10 --methods expert --kinds plain": "is of permuted images",
     "music --synthetic --epochs 1": "--warmup must be smaller",
     "music --synthetic --context 64": "--context must be smaller",
+    "music --synthetic --data words": "--synthetic makes music",
+    "music --data words --data-dir nowhere": "must hold ptb_words.npz",
+    "music --data nottingham --data-dir nowhere": "must hold Nottingham.mat",
     "dnarch cifar10 --size 3": "must divide 8",
     "dnarch listops --size 14": "which is generated",
     "kernel_sizes cifar10 --size 8 --sizes 3 9": "up to the 8 points of the inputs. Received: [3,",
@@ -241,6 +269,7 @@ REFUSED = {
     "nos calibration --transfer cifar100": "--transfer is of the experiment search",
     "nos search --backbone resnet18": "--backbone is of the experiment calibration",
     "nos calibration --methods nos": "--methods of calibration are",
+    "nos calibration --paper": "--paper is of the searches",
     "nos calibration --pool 3": "--pool must divide",
     "structured --shares 0": "--shares must be above 0",
     "scoreboard --tasks imagenet": "invalid choice",

@@ -93,6 +93,40 @@ def test_found_cells_are_trained_on_other_images(rng, tmp_path, monkeypatch):
     assert "CIFAR-100" not in (tmp_path / "nos_search.md").read_text()
 
 
+def test_the_settings_of_the_paper(rng, tmp_path, monkeypatch):
+    images = rng.integers(256, size=(6, 8, 8, 3)).astype("float32") / 255
+    monkeypatch.setattr(nos.cifar10.images, "load", lambda *_: ((images, np.arange(6)),) * 3)
+    arguments = ["search", "--paper", "--epochs", "9", "--output", str(tmp_path)]
+    options, *_, results = nos.parse(arguments)
+    expected = {"guidance_form": "literal", "architecture_rate": 6e-4, "guidance_weight": 1e3}
+    expected |= {"drop_path": 0.3, "search_epochs": 25, "search_cells": 8, "teacher_depth": 110}
+    expected |= {"training_rate": 0.25, "batch_size": 128, "cells": 20, "channels": 36, "epochs": 9}
+    assert {name: getattr(options, name) for name in expected} == expected
+    assert options.command.endswith("search --paper --epochs 9")
+    assert results.paths["json"].stem == "nos_search_paper_literal"
+    # The form of the guidance is what the search is compiled with; no operation has a gate.
+    compiled = {}
+
+    def compile(search, *arguments, **keywords):
+        compiled.update(keywords)
+        raise InterruptedError
+
+    monkeypatch.setattr(keras_xd.SearchModel, "compile", compile)
+    options.search_cells, options.search_channels = 3, 1
+    made, network = [], keras_xd.models.nos_search_network
+    monkeypatch.setattr(
+        keras_xd.models,
+        "nos_search_network",
+        lambda *a, **k: made.append(network(*a, **k)) or made[0],
+    )
+    train = (images * 255).astype("uint8"), np.arange(6)
+    with pytest.raises(InterruptedError):
+        nos_training.search("nos_guided", train, train, 0, options, three_stages((8, 8, 3), 10))
+    assert compiled["guidance"].form == "literal" and compiled["guidance"].weight == 1e3
+    cells = [layer for layer in made[0].layers if isinstance(layer, layers.HeterogeneousCell)]
+    assert len(cells) == 3 and all(cell.calibration_gate is None for cell in cells)
+
+
 def test_pixels_are_means_of_squares(rng):
     images = rng.integers(256, size=(2, 4, 6, 3)).astype("uint8")
     found = nos_training.pooled(images, 2)

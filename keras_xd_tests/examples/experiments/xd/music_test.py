@@ -111,3 +111,59 @@ def test_both_searches_begin_as_the_network(options, normalized, rng):
         searched = [layer for layer in space.layers if isinstance(layer, kind)]
         assert len(searched) == 3 and all(layer.channel_gates for layer in searched)
         assert not any(type(layer) is keras.layers.Conv1D for layer in space.layers)
+
+
+def test_words_are_told_by_the_vectors_they_come_as(options, rng):
+    options.data, options.symbols = "words", 7
+    network = experiment.backbone(options, 12)
+    network.set_weights([rng.normal(0, 0.3, size=w.shape) for w in network.get_weights()])
+    (embedding,) = (x for x in network.layers if isinstance(x, keras.layers.ReversibleEmbedding))
+    assert [tuple(w.shape) for w in embedding.weights] == [(7, options.channels)]
+    words = rng.integers(7, size=(2, 12)).astype("int32")
+    logits = np.asarray(network(words))
+    assert logits.shape == (2, 12, 7)
+    np.testing.assert_allclose(experiment.causal_space(network)(words), logits, atol=1e-5)
+    windowed = experiment.windowed_space(network)
+    np.testing.assert_allclose(windowed(words), logits[:, -1:], atol=1e-5)
+    # The loss is the cross-entropy of the next word, of the steps that are scored.
+    piece = rng.integers(7, size=30).astype("int32")
+    inputs, targets, scored = data.chunks([piece], 12, 8)
+    assert inputs.shape == targets.shape == scored.shape and scored.sum() == 29
+    samples = experiment.Samples(inputs, targets, scored)
+    probabilities = keras.ops.softmax(network.predict(inputs, verbose=0))
+    chosen = np.take_along_axis(np.asarray(probabilities), targets[..., None], -1)[..., 0]
+    expected = -np.log(chosen)[scored].mean()
+    assert samples.nats(network, 2) == pytest.approx(expected, rel=1e-4)
+    loss = experiment.NatsPerStep()(targets, network.predict(inputs, verbose=0), scored)
+    assert float(loss) == pytest.approx(expected, rel=1e-4)
+    inputs, targets, _ = data.windows([piece], 7)
+    np.testing.assert_array_equal(inputs[10], piece[4:11])
+    np.testing.assert_array_equal(targets[:, 0], piece[1:])
+
+
+@pytest.mark.parametrize(
+    "name, expected, rates",
+    [
+        ("jsb", {"channels": 150, "levels": 3, "kernel_size": 2, "warmup": 25}, (1e-3, 2e-4)),
+        ("nottingham", {"channels": 150, "levels": 4, "kernel_size": 6, "warmup": 0}, (1e-3, 2e-3)),
+        ("words", {"channels": 600, "levels": 4, "kernel_size": 3, "batch_size": 16}, (4.0, 2e-6)),
+    ],
+)
+def test_the_settings_of_the_paper(name, expected, rates, tmp_path, monkeypatch):
+    monkeypatch.setattr(experiment, "load", lambda _: (([], [], []), 7))
+    arguments = ["--paper", "--data", name, "--output", str(tmp_path)]
+    options, _, results = experiment.parse(arguments)
+    expected = {"epochs": 100, "seeds": [0, 1, 2], "subset": None, **expected}
+    assert {key: getattr(options, key) for key in expected} == expected
+    assert results.paths["json"].stem == {"jsb": "music"}.get(name, f"music_{name}")
+    weights = experiment.weights_optimizer(options)
+    assert type(weights) is (keras.optimizers.SGD if name == "words" else keras.optimizers.Adam)
+    assert weights.global_clipnorm == 0.4
+    assert float(weights.learning_rate) == pytest.approx(rates[0])
+    options.channels, options.levels, options.size = 2, 1, 12
+    given = []
+    monkeypatch.setattr(
+        keras_xd.SearchModel, "compile", lambda *arguments, **_: given.extend(arguments)
+    )
+    experiment.make_search("xd_causal", experiment.backbone(options, 12), options)
+    assert float(given[-1].learning_rate) == pytest.approx(rates[1])

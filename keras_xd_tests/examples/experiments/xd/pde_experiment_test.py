@@ -1,5 +1,6 @@
 """The experiments on differential equations: batches, optimizers, other sizes."""
 
+import dataclasses
 import functools
 import importlib
 
@@ -17,7 +18,8 @@ TINY = ("--width", "3", "--modes", "3")
 with example_scripts.on_path():
     pde = importlib.import_module("datasets.pde")
     experiment = importlib.import_module("experiments.xd.pde_experiment")
-    scripts = {n: importlib.import_module(f"experiments.xd.{n}") for n in ("burgers", "darcy")}
+    names = ("burgers", "darcy", "navier_stokes")
+    scripts = {name: importlib.import_module(f"experiments.xd.{name}") for name in names}
 
 
 @pytest.fixture(autouse=True)
@@ -38,14 +40,17 @@ def test_statistics_of_all_symmetries_have_them(rng):
     inputs = rng.normal(2, 3, size=(5, 4, 4, 3)).astype("float32")
     outputs = rng.normal(-1, 5, size=(5, 4, 4, 1)).astype("float32")
     problem = scripts["darcy"].PROBLEM
-    encoded, _, decoding = experiment.normalized(inputs, outputs, inputs, problem.orbit)
+    encoding, decoding = experiment.normalizations(inputs, outputs, problem.orbit)
+    encoded = np.asarray(encoding(inputs))
     np.testing.assert_array_equal(encoded[..., 1:], inputs[..., 1:])
     for number in range(8):
         turned = inputs.copy()
         turned[..., :1] = pde.turned(inputs[..., :1], number)
-        again, others, _ = experiment.normalized(turned, outputs, inputs, problem.orbit)
-        np.testing.assert_allclose(again[..., :1], pde.turned(encoded[..., :1], number), atol=1e-5)
-        np.testing.assert_allclose(others, encoded, atol=1e-5)
+        again, _ = experiment.normalizations(turned, outputs, problem.orbit)
+        np.testing.assert_allclose(
+            np.asarray(again(turned))[..., :1], pde.turned(encoded[..., :1], number), atol=1e-5
+        )
+        np.testing.assert_allclose(again(inputs), encoded, atol=1e-5)
         answers = np.asarray(decoding(pde.turned(outputs, number)))
         np.testing.assert_allclose(
             answers, pde.turned(np.asarray(decoding(outputs)), number), atol=1e-5
@@ -111,14 +116,71 @@ def test_networks_are_evaluated_at_other_sizes(one_block, tmp_path):
     mean = np.mean(finer)
     row = f"| 32, trained at 16 | operator | 2 | XD | 1 | {finer[-1]:.4f} | {mean:.4f} |"
     assert row in text
-    with pytest.raises(SystemExit):
-        scripts["darcy"].main([*SMALL, "--also-at", "7", "--output", str(tmp_path / "other")])
+    # What normalizes each point of Darcy flow is had at other points, too.
+    arguments = [*SMALL, *TINY, "--methods", "FNO", "--resolution", "9", "--also-at", "9", "17"]
+    arguments += ["--nodes", "17", "--output", str(tmp_path)]
+    (record,) = scripts["darcy"].main(arguments)
+    np.testing.assert_allclose(record["elsewhere"]["9"], record["errors"], rtol=1e-4)
+    assert record["elsewhere"]["17"][-1] == pytest.approx(record["error"], rel=0.2)
+
+
+def test_statistics_of_each_point_are_had_between_the_points():
+    """Cubic splines through a cubic function are that function."""
+    coarse, fine = (np.linspace(0, 1, size) for size in (13, 25))
+    values = [1 + 2 * x[:, None] ** 3 + x**2 for x in (coarse, fine)]
+    layer = keras_xd.layers.PointNormalization(1)
+    layer.build((None, 13, 13, 3))
+    layer.mean.assign(values[0][..., None])
+    new = experiment.at_other_size(layer, (25, 25, 3), scripts["darcy"].between)
+    np.testing.assert_allclose(np.asarray(new.mean)[..., 0], values[1], atol=1e-5)
+    np.testing.assert_allclose(new.deviation, 1, atol=1e-5)
+
+
+def test_flows_are_told_from_the_times_before(monkeypatch):
+    rng = np.random.default_rng(0)
+    flows = rng.normal(size=(3, 4, 4, 7)).astype("float32")
+    script = scripts["navier_stokes"]
+    monkeypatch.setattr(script.navier_stokes, "generate_navier_stokes", lambda *_, **options: flows)
+    (inputs, outputs), (others, _) = script.load(4, None, 2, 1, "1e-5", 5, 2)
+    assert inputs.shape == (2, 4, 4, 2, 8) and others.shape == (1, 4, 4, 2, 8)
+    np.testing.assert_array_equal(outputs[..., 0], flows[:2, ..., 5:])
+    for step in range(2):
+        np.testing.assert_array_equal(inputs[..., step, :5], flows[:2, ..., :5])
+        np.testing.assert_array_equal(inputs[..., step, 7], np.float32((step + 1) / 2))
+    np.testing.assert_array_equal(inputs[0, :, 2, 1, 5], np.arange(4) / 4)
+    np.testing.assert_array_equal(inputs[0, 2, :, 1, 6], np.arange(4) / 4)
+
+
+@pytest.mark.parametrize(
+    "name, words, expected",
+    [
+        ("burgers", "", {"resolution": [256], "also_at": [512, 1024, 2048, 4096, 8192]}),
+        ("darcy", "", {"resolution": [85], "nodes": 421, "width": 32, "modes": [12]}),
+        (
+            *("navier_stokes", "--viscosity 1e-5"),
+            {"recipe": "paper-1e-5", "steps": 10, "modes": [8, 8, 4], "batch_size": 10},
+        ),
+        ("navier_stokes", "--viscosity 1e-4 --epochs 2", {"steps": 20, "epochs": [2]}),
+    ],
+)
+def test_the_settings_of_the_paper(name, words, expected, tmp_path):
+    problem = dataclasses.replace(scripts[name].PROBLEM, load=lambda *_, **flags: None)
+    arguments = ["--paper", *words.split(), "--output", str(tmp_path)]
+    options, _ = experiment.parse(problem, arguments)
+    expected = {"epochs": [500], "train": 1000, **expected}
+    assert {key: getattr(options, key) for key in expected} == expected
+    recipe = experiment.chosen_recipe(problem, options)
+    rates = {"burgers": ("adam", 1e-3, 1e-3), "darcy": ("sgd", 0.1, 1e-3)}
+    rates["navier_stokes"] = ("sgd", 5e-3 if "1e-5" in words else 1e-3, 2.5e-3)
+    assert (recipe.architecture, recipe.rate, recipe.weights_rate) == rates[name]
 
 
 def test_an_experiment_is_resumed(one_block, tmp_path):
     arguments = [*SMALL, *TINY, "--output", str(tmp_path), "--methods", "FNO", "--resolution"]
     (first,) = scripts["burgers"].main([*arguments, "8"])
     kept, second = scripts["burgers"].main([*arguments, "8", "16", "--resume"])
+    with pytest.raises(SystemExit):  # on other samples
+        scripts["burgers"].main([*arguments, "8", "--resume", "--test", "3"])
     assert kept == first and (second["resolution"], second["method"]) == (16, "FNO")
     text = (tmp_path / "burgers.md").read_text()
     assert "--resolution 8 && python examples/experiments/xd/burgers.py" in text
