@@ -13,7 +13,7 @@ import timing
 from matplotlib.figure import Figure
 from real_tasks import SHORT, objective
 
-from keras_xd import visualization
+from keras_xd import grammar, visualization
 from keras_xd.visualization import style
 from keras_xd.visualization.progress import optimization_history
 
@@ -130,7 +130,7 @@ def table(task_curves, initial, trials, seconds, score):
             cells = []
             for values in found.values():
                 difference, p = paired(values[name], values[base])
-                cells.append(f"{-difference:+.4f} ({p:.2g})")
+                cells.append(f"{0.0 - difference:+.4f} ({p:.2g})")
             lines.append(f"| {name}, {base} | {' | '.join(cells)} |")
     return lines
 
@@ -165,18 +165,21 @@ def costs(found, task):
 
 def by_seed(found, task):
     """Return the lines of what each search with test images found."""
-    networks = found["networks"][task]
+    networks, every = found["networks"][task], []
     lines = timing.head("", "seed", "lowest error", "its test error", "parameters", "s in all")
     for name, runs in found["runs"][task].items():
         runs = [run[: found["trials"]] for run in runs]
         rows = zip(best_networks(networks, runs), seconds_of(networks, runs), runs, strict=True)
         for seed, (best, seconds, run) in enumerate(rows):
             seconds += sum(own for _, own in run)
+            every.append(best)
             lines.append(
                 f"| {name} | {seed} | {best['error']:.4f} | {best['test_error']:.4f} "
                 f"| {best['parameters']:,} | {seconds:.0f} |"
             )
-    return [*lines, ""]
+    lowest = min(every, key=objective)
+    words = f"The network with the lowest error of all, {objective(lowest):.4f}:"
+    return [*lines, "", f"{words} `{grammar.parse(lowest['term']).formula()}`", ""]
 
 
 def score_of(networks):
@@ -234,7 +237,7 @@ def page(found):
             f"## {TITLES.get(task, task)[0].upper()}{TITLES.get(task, task)[1:]}",
             "",
             f"{details}. {len(networks)} networks, {mean:.1f} s a training on average, "
-            f"{longest:.1f} s at most; {seeds} seeds.",
+            f"{longest:.1f} s at most; {seeds} seed{'s' * (most > 1)}.",
             "",
             *table(task_curves, initial, found["trials"], found["seconds"][task], score),
             "",

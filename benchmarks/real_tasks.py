@@ -79,8 +79,9 @@ class Task:
         limit = f"; networks of at most {self.operations} operations" if self.operations else ""
         if self.multiply_adds:
             limit += f" and {self.multiply_adds / 1e6:g} million multiply–adds"
+        terms = f"{self.space.count(constrained=True):.2g} terms; " if self.test else ""
         return (
-            f"{self.training} images for training, {self.validation} to score{test}; "
+            f"{terms}{self.training} images for training, {self.validation} to score{test}; "
             f"{plural(self.epochs, 'epoch')} of Adam, batches of {self.batch}, {rate}{limit}"
         )
 
