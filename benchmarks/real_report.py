@@ -51,7 +51,8 @@ def command(found):
         return text
     (runs, *_) = found["runs"].values()
     seeds = len(next(iter(runs.values())))
-    return f"{text} --tasks {' '.join(tasks)} --seeds {seeds} --strategies {' '.join(runs)}"
+    words = f"--tasks {' '.join(tasks)} --seeds {seeds} --strategies {' '.join(runs)}"
+    return f"{text} {words} --output …"
 
 
 def curves(found):
