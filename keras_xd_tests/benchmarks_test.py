@@ -1,6 +1,7 @@
 """Every benchmark in a small setting, in this process, and what it writes."""
 
 import contextlib
+import dataclasses
 import functools
 import importlib
 import io
@@ -12,7 +13,7 @@ import keras
 import pytest
 
 import keras_xd
-from keras_xd import layers
+from keras_xd import grammar, layers
 from keras_xd_tests.example_scripts import BENCHMARKS, evolve_shortly, on_path
 from tuner_integration import forest
 
@@ -21,6 +22,8 @@ NAMES += ("low_rank", "nos", "proposals", "quantized", "search_steps", "structur
 with on_path(BENCHMARKS):
     scripts = {name: importlib.import_module(name) for name in NAMES}
     timing = importlib.import_module("timing")
+    real_searches = importlib.import_module("real_searches")
+    images = importlib.import_module("datasets.images")
 
 pytestmark = pytest.mark.tensorflow("benchmarks trace with tf.function")
 
@@ -324,3 +327,46 @@ def test_trials_of_proposals_are_taken_over(monkeypatch):
     found = proposals.main(["--observations", "11", "--proposals", "1", "--dry-run"])
     assert folders == [12, 13]
     assert all(seconds > 0 for (pair,) in found.values() for seconds in pair)
+
+
+def test_whole_networks_are_searched_and_scored_by_their_errors(tmp_path, monkeypatch, rng):
+    tasks = real_searches.real_tasks
+    space = grammar.Grammar("D2 -> Linear2 OPS OPS\nOPS -> id | avg_pool | conv1x1o | conv3x3o")
+    small = {"space": space, "training": 32, "validation": 20, "test": 24, "batch": 8}
+    task = dataclasses.replace(tasks.TASKS["hierarchical"], **small)
+    monkeypatch.setitem(tasks.TASKS, "hierarchical", task)
+    monkeypatch.setitem(tasks.BY_HAND, "hierarchical", [{"term": str(space.first())}])
+    monkeypatch.setattr(real_searches, "INITIAL", 1)
+    part = rng.random((50, 28, 28, 1), dtype="float32"), rng.permutation(50) % 10
+    monkeypatch.setattr(images, "load", lambda *_: (part, part, part))
+    page = tmp_path / "page.md"
+    words = ["--tasks", "hierarchical", "--seeds", "1", "--trials", "2", "--output", str(page)]
+    words += ["--strategies", "bayesian", "evolution", "random", "--searches", str(tmp_path)]
+    found = real_searches.main(words)
+    networks, runs = (found[key]["hierarchical"] for key in ("networks", "runs"))
+    assert len({run[0][0] for (run,) in runs.values()}) == 1  # the random trial of all
+    rows = rows_of(page.read_text().splitlines(), "")
+    (cells,) = [row for row in rows if row[:2] == ["evolution", "0"]]
+    best = min((networks[name] for name, _ in runs["evolution"][0]), key=lambda row: row["error"])
+    tensors = tasks.Scores(tmp_path / "networks.jsonl")._tensors("hierarchical")
+    again = [
+        tasks.trained("hierarchical", task, best, (*tensors[:2], *other))["error"]
+        for other in (tensors[2:4], tensors[4:])
+    ]
+    assert [float(cell) for cell in cells[2:4]] == pytest.approx(again, abs=5e-5)
+    # What was trained is not trained again.
+    monkeypatch.setattr(tasks, "trained", None)
+    assert real_searches.main(words) == json.loads(json.dumps(found))
+
+
+def test_the_network_by_hand_is_in_the_space_of_whole_networks():
+    tasks = real_searches.real_tasks
+    (values,) = tasks.BY_HAND["hierarchical"]
+    term = tasks.SMALL_HIERARCHICAL.parse(values["term"])
+    tasks.SMALL_HIERARCHICAL.check(term)
+    model = tasks.network("hierarchical", term, (14, 14, 3))
+    sizes = [layer.output.shape[1:] for layer in model.layers if "conv" in layer.name]
+    assert sizes[0] == (7, 7, 8) and sizes[-1] == (2, 2, 32) and model.output_shape == (None, 20)
+    kinds = [type(layer) for layer in model.layers]
+    # The stem, three blocks of two, and two with a shortcut where the size is halved.
+    assert kinds.count(keras.layers.Conv2D) == 1 + 6 + 6
