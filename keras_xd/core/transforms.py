@@ -93,7 +93,7 @@ def lowest_matrices(sizes, modes, dtype):
         matrix = ops.concatenate([cosines, -sines])
         factor = 1.0 / ops.cast(size, dtype)
         if axis == last:
-            factor = ops.tile(_multiplicities(mode, size, dtype), 2) * factor
+            factor = ops.tile(multiplicities(mode, size, dtype), 2) * factor
         else:
             other = ops.concatenate([sines, cosines])
             matrix = ops.reshape(ops.stack([matrix, other], axis=-1), (4 * mode, 2 * size))
@@ -102,12 +102,13 @@ def lowest_matrices(sizes, modes, dtype):
     return there, back
 
 
-def _multiplicities(count, size, dtype):
+def multiplicities(count, size, dtype):
     """Return 2 for each frequency that stands for its negative too, 1 for its own negative."""
-    frequencies = np.arange(count)
     if isinstance(size, int):
+        frequencies = np.arange(count)
         values = np.where((frequencies == 0) | (2 * frequencies == size), 1, 2)
         return ops.convert_to_tensor(values, dtype)
+    frequencies = ops.arange(count)
     own = ops.logical_or(frequencies == 0, ops.equal(2 * frequencies, size))
     return ops.cast(ops.where(own, 1, 2), dtype)
 
@@ -129,7 +130,7 @@ def irfft(parts, fft_length):
     *others, count = ops.shape(parts[0])
     real, imaginary = (_rows(part, count) for part in parts)
     cosines, sines = _waves(count, fft_length, fft_length, real.dtype)
-    factor = _multiplicities(count, fft_length, real.dtype) / ops.cast(fft_length, real.dtype)
+    factor = multiplicities(count, fft_length, real.dtype) / ops.cast(fft_length, real.dtype)
     product = ops.matmul(real * factor, cosines) - ops.matmul(imaginary * factor, sines)
     return _vectors(product, others, fft_length)
 

@@ -343,11 +343,7 @@ def convolve_by_products(inputs, kernel, sizes, modes):
         columns *= count
     frequencies = math.prod(counts)
     outputs = ops.transpose(ops.reshape(outputs, (-1, 2, frequencies, channels)), (2, 0, 1, 3))
-    outputs = mix_channels(
-        ops.reshape(outputs, (frequencies, -1, 2 * channels)),
-        ops.reshape(kernel, (2, frequencies, channels, filters)),
-    )
-    outputs = ops.transpose(ops.reshape(outputs, (frequencies, -1, 2, filters)), (1, 2, 0, 3))
+    outputs = ops.transpose(mix_channels(outputs, kernel), (1, 2, 0, 3))
     columns = frequencies * filters
     for matrix, count in zip(back, counts, strict=True):
         columns //= count
@@ -357,9 +353,10 @@ def convolve_by_products(inputs, kernel, sizes, modes):
 
 def convolve_by_transforms(inputs, kernel, sizes, modes):
     """Return the spectral convolution of `(*sizes[:-1], batch, channels, sizes[-1])` by FFTs."""
-    spectrum = ops.concatenate(truncated_spectrum(inputs, modes), axis=-1)
-    spectrum = ops.split(mix_channels(spectrum, kernel), 2, axis=-1)
-    return inverse_truncated_spectrum(spectrum, modes, sizes)
+    counts = kernel.shape[1:-2]
+    spectrum = mix_channels(ops.stack(truncated_spectrum(inputs, modes), axis=-2), kernel)
+    parts = (ops.reshape(spectrum[:, :, part], (*counts, -1, kernel.shape[-1])) for part in (0, 1))
+    return inverse_truncated_spectrum(parts, modes, sizes)
 
 
 def truncated_spectrum(inputs, modes):
@@ -373,14 +370,20 @@ def truncated_spectrum(inputs, modes):
 
 
 def mix_channels(spectrum, kernel):
-    """Multiply the channels `(real …, imaginary …)` at each frequency by its own complex matrix."""
-    # One real matrix product: [re, im] · [[R, I], [-I, R]].
-    real, imaginary = kernel[0], kernel[1]
-    rows = [
-        ops.concatenate([real, imaginary], axis=-1),
-        ops.concatenate([-imaginary, real], axis=-1),
-    ]
-    return ops.matmul(spectrum, ops.concatenate(rows, axis=-2))
+    """Multiply the channels at each frequency, `(frequencies, batch, 2, channels)`, by its matrix.
+
+    Both parts are rows of one real product with `[R, I]`, in which each weight stands once.
+    """
+    *counts, channels, filters = kernel.shape[1:]
+    frequencies = math.prod(counts)
+    matrices = ops.reshape(kernel, (2, frequencies, channels, filters))
+    matrices = ops.transpose(matrices, (1, 2, 0, 3))
+    matrices = ops.reshape(matrices, (frequencies, channels, 2 * filters))
+    products = ops.matmul(ops.reshape(spectrum, (frequencies, -1, channels)), matrices)
+    products = ops.reshape(products, (frequencies, -1, 2, 2, filters))
+    real = products[:, :, 0, 0] - products[:, :, 1, 1]
+    imaginary = products[:, :, 0, 1] + products[:, :, 1, 0]
+    return ops.stack([real, imaginary], axis=2)
 
 
 def inverse_truncated_spectrum(spectrum, modes, sizes):
