@@ -96,7 +96,7 @@ def export(
         print(f"Saved artifact at '{filepath}'.")
 
 
-class _Unusable(Exception):
+class _Unusable(ValueError):
     """No file came of a model, or one that does not run, or has other outputs."""
 
 
@@ -289,8 +289,11 @@ def _tolerance(model):
 
 
 def _warn_of_size(format, model, paths):
-    """Warn of a file that is much larger than the weights of the model in it."""
-    size = sum(os.path.getsize(path) for path in paths)
+    """Warn of a file that is much larger than the weights of the model in it.
+
+    Of an OpenVINO file, written as a graph and its weights, the weights count.
+    """
+    size = sum(os.path.getsize(path) for path in paths[:-1] or paths)
     weights = weight_bytes(model)
     if size > max(_LARGE_FILE, _LARGE_RATIO * weights):
         warnings.warn(
