@@ -303,7 +303,8 @@ def report_operators(found):
         f"{timing.ROUNDS} calls on one thread; the runtimes take turns in one process, and "
         "ratios are to the SavedModel. OpenVINO computes in bfloat16 by default on a "
         f"CPU that has it, as this one {'has' if has_bfloat16() else 'has not'}. "
-        f"{timing.versions(names)}.",
+        f"Load average of the machine, which has {os.cpu_count()} processors: "
+        f"{os.getloadavg()[2]:.0f}. {timing.versions(names)}.",
         "",
         *timing.table(["Operator", "Runtime", "MB", "Error", *titles], rows),
     ]
