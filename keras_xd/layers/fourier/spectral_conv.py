@@ -202,8 +202,9 @@ class SpectralConv(BiasedLayer, QuantizedWeights):
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample.
 
-        A real transform of length `P` counts `P log2 P` and a complex one twice that, over the
-        frequencies that are kept; the product of the channels counts four for each weight's pair.
+        Those by FFT, however it is computed, so that the count is that of every device: a real
+        transform of length `P` counts `P log2 P` and a complex one twice that, over the frequencies
+        that are kept; the product of the channels counts four for each weight's pair.
         """
         sizes = [input_shape[axis] for axis in self._spatial_axes]
         kept = [2 * mode for mode in self.modes[:-1]] + [self.modes[-1]]
