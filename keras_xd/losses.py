@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_xd.core import transforms, validation
-from keras_xd.core.type_aliases import Tensor
+from keras_xd.core.type_aliases import Config, Tensor
 
 __all__ = [
     "H1",
@@ -158,7 +158,7 @@ class H1(RelativeL2):
             squares = squares + derivative(ops.moveaxis(values, axis, -1), length)
         return squares
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "lengths": self.lengths, "periodic": self.periodic}
 
 
@@ -217,7 +217,7 @@ class Quantile(keras.losses.Loss):
         losses = ops.maximum(self.quantile * error, (self.quantile - 1) * error)
         return ops.mean(losses, axis=tuple(range(1, len(y_true.shape))))
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "quantile": self.quantile}
 
 
