@@ -314,6 +314,7 @@ DNARCH = {
         (
             "appendix E.1",
             {
+                **{"kernel_network_kind": "fourier", "kernel_network_features": 128},
                 **{"kernel_network_layers": 4, "kernel_network_units": 128, "kernel_networks": 1},
                 **{"batch_normalization": "statistics of the batch", "lowest_position": 0.95},
                 "highest_position": 0.85,

@@ -26,9 +26,10 @@ def ccnn(
     dropout: float = 0.0,
     statistics: str = "moving",
     rendering: str = "static",
-    per_channel: bool = False,
+    counting: str = "counts",
     seed: int | None = None,
     name: str = "ccnn",
+    convolution_method: str = "auto",
 ) -> keras.Model:
     """Return a continuous convolutional network for sequences or images, as a space to search.
 
@@ -68,10 +69,10 @@ def ccnn(
         statistics: what inference normalizes by, `"moving"` or `"batch"`: see
             `layers.use_statistics`.
         rendering: `"static"` or `"dynamic"`: see `layers.CCNNBlock`.
-        per_channel: whether `keras_xd.complexity` counts convolutions as they are carried out, for
-            each channel, or as in the paper once.
+        counting: what `keras_xd.complexity`, and so a budget, counts: see `layers.CCNNBlock`.
         seed: an integer makes the first weights reproducible, of the default `network` too.
         name: name of the model.
+        convolution_method: as `convolution` in `layers.CKConv`.
 
     Returns:
         A `keras.Model` with outputs `(batch, classes)` or `(batch, *spatial, classes)`, whatever
@@ -122,7 +123,7 @@ def ccnn(
     if "E" in learn:
         start = None if seed is None else seed + 1
         x = layers.CCNNEncoder(
-            channels, initial_channels, of_width, statistics, start, name="encoder"
+            channels, initial_channels, of_width, statistics, start, counting, name="encoder"
         )(x)
     else:
         x = _linear(channels, seed, "encoder")(x)
@@ -143,8 +144,9 @@ def ccnn(
             dropout=dropout,
             statistics=statistics,
             rendering=rendering,
-            per_channel=per_channel,
+            counting=counting,
             seed=None if seed is None else seed + 10 * index,
+            convolution_method=convolution_method,
             name=f"block{index + 1}",
         )(x)
     if not dense:

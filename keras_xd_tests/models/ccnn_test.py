@@ -96,7 +96,7 @@ def test_the_depth_is_one_variable():
 )
 def test_a_search_counts_what_random_masks_leave(padding, size, seed):
     """Whole channels, taps and blocks, by FFT or not, of even and odd kernels."""
-    space = ccnn(2, 12, (size, 2), 3, learn="KWD", padding=padding, per_channel=True)
+    space = ccnn(2, 12, (size, 2), 3, learn="KWD", padding=padding, counting="per_channel")
     keras_xd.randomize_architecture(space, seed=seed)
     plain = keras_xd.finalize(space)
     count = keras_xd.complexity(plain)
@@ -116,10 +116,11 @@ def test_complexity_is_what_one_counts_by_hand(shape, dense):
         encoder + decoder + 2 * block
     )
     half = points * 3 + points * math.log2(points) + points * (9 + 6 + 9 + 3)
-    masked = ccnn(3, 6, shape, 5, dense=dense)
-    assert float(keras_xd.complexity(masked)) == pytest.approx(
-        encoder + decoder + 2 * half, rel=1e-5
-    )
+    for counting in ("counts", "continuous"):  # at whole sizes both are the same
+        masked = ccnn(4, 6, shape, 5, dense=dense, counting=counting)
+        assert float(keras_xd.complexity(masked)) == pytest.approx(
+            encoder + decoder + 2 * half, rel=1e-5
+        )
 
 
 def test_targets_out_of_reach_are_refused():

@@ -88,8 +88,10 @@ def _image_paths(data_dir, part):
     ]
     if not data_dir or not found:
         raise ValueError(
-            f"The folder of Cosmic must hold {part}/{FILTER}/proposal/visit/*.npy, unpacked from "
-            f"deepCR.ACS-WFC.{part.removeprefix('npy_')}.tar, of visits that show galaxies. "
+            f"The folder of Cosmic must hold {part}/{FILTER}/proposal/visit/*.npy, each an image, "
+            "the mask of its cosmic rays and that of pixels that do not count, unpacked from "
+            f"deepCR.ACS-WFC.{part.removeprefix('npy_')}.tar, of visits that show galaxies; the "
+            "readme of github.com/rtu715/NAS-Bench-360 links to it. "
             f"Received: data_dir={None if data_dir is None else str(data_dir)!r}"
         )
     return found

@@ -62,6 +62,12 @@ def decided_auroc_error(labels, scores, threshold=0.5):
     return auroc_error(np.asarray(labels).reshape(-1, 1), decided)
 
 
+def false_negative_rate(labels, scores, threshold=0.5):
+    """Return which share of the places of label 1 has a score of at most the threshold."""
+    _check_shapes(labels, scores)
+    return float(np.mean(np.asarray(scores)[np.asarray(labels) == 1] <= threshold))
+
+
 def precision_error(labels, scores):
     """Return one minus the mean average precision of the columns."""
     labels, scores = _informative(labels, scores, (1,))

@@ -1,6 +1,7 @@
 """Settings, data, networks and training of `dnarch.py`."""
 
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import numpy as np
 import reporting
 from datasets import images, listops, long_range, pathfinder, pde
 from datasets.batches import BORDER, Batches, ImageBatches, normalize
+from datasets.nas_bench_360 import maps, metrics
 
 import keras_xd
 from experiments.xd import cifar10, pde_experiment
@@ -72,6 +74,7 @@ EXPERIMENTS = {
     "mnist": _experiment("sequential MNIST", "image", 2, 10, size=14),
     "listops": _experiment("ListOps", "listops", 4, 10, 50000),
     "darcy": _experiment("Darcy flow", "darcy", 2, 30, size=43),
+    "cosmic": _experiment("cosmic rays", "cosmic", 2, 30, size=maps.CROP),
     "cifar100": _experiment("CIFAR-100", "cifar100", 2, 20, 10000, 32),
     "image": _experiment("grey CIFAR-10 in a row", "image", 2, 10, 10000, 32),
     "pathfinder": _experiment("PathFinder", "pathfinder", 2, 10, 2000, 32),
@@ -81,6 +84,7 @@ EXPERIMENTS = {
         "pairs of texts", "retrieval", 2, 10, size=long_range.RETRIEVAL_LENGTH
     ),
 }
+ERRORS = {"darcy": "relative L2 error", "cosmic": "1 − AUROC"}  # others: accuracy
 FROM_TFDS = ("cifar10", "cifar100", "image", "mnist")
 
 
@@ -90,7 +94,7 @@ def complete(options):
     for name in dataclasses.asdict(experiment):
         if getattr(options, name, None) is None:
             setattr(options, name, getattr(experiment, name))
-    if options.experiment == "mnist":
+    if options.experiment in ("image", "mnist"):
         taps = min(round(ROWS * options.size), options.size**2)
         options.kernel_size = options.kernel_size or taps
     if options.data_dir is None and options.experiment in FROM_TFDS:
@@ -111,13 +115,14 @@ class Data:
     vocabulary: int | None = None
     dense: bool = False
     decoding: keras.layers.Layer | None = None
+    other_scores: dict[str, Callable] = dataclasses.field(default_factory=dict)
 
 
 def load(options):
     """Return the `Data` of an experiment."""
     kinds = {"mnist": _mnist, "listops": _listops, "darcy": _darcy, "image": _image}
     kinds |= {"text": _texts, "retrieval": _texts, "pathfinder": _pathfinder}
-    kinds |= {"path_x": _pathfinder, "cifar10": _cifar, "cifar100": _cifar}
+    kinds |= {"path_x": _pathfinder, "cifar10": _cifar, "cifar100": _cifar, "cosmic": _cosmic}
     return kinds[options.experiment](options)
 
 
@@ -144,7 +149,7 @@ def averaged(pixels, size):
 def _mnist(options):
     train, (others, labels) = cifar10.load_data(options, "mnist")
     inputs = sequences(train[0], options.size)
-    batches = _batches(inputs, train[1], options)
+    batches = _batches(options, inputs, train[1])
     return _classes(batches, len(inputs), sequences(others, options.size), labels)
 
 
@@ -158,7 +163,7 @@ def sequences(pixels, size):
 
 def _image(options):
     train, _, (others, labels) = long_range.image(options.data_dir, options.subset, options.size)
-    return _classes(_batches(*train, options), len(train[0]), others, labels)
+    return _classes(_batches(options, *train), len(train[0]), others, labels)
 
 
 def _pathfinder(options):
@@ -167,20 +172,20 @@ def _pathfinder(options):
     numbers = [min(number, options.subset or number) for number in pathfinder.SAMPLES]
     train, _, (others, labels) = pathfinder.load(numbers, options.size)
     inputs, others = train[0][..., None], others[..., None]
-    return _classes(_batches(inputs, train[1], options), len(inputs), others, labels, 2)
+    return _classes(_batches(options, inputs, train[1]), len(inputs), others, labels, 2)
 
 
 def _texts(options):
     load = getattr(long_range, options.experiment)
     train, *_, (others, labels), vocabulary = load(options.data_dir, options.size, options.subset)
-    batches = _batches(*train, options)
+    batches = _batches(options, *train)
     return _classes(batches, len(train[0]), others, labels, 2, vocabulary)
 
 
 def _listops(options):
     numbers = [min(number, options.subset or number) for number in listops.SAMPLES]
     train, _, (inputs, labels) = listops.load(numbers, *LENGTHS)
-    batches = _batches(*train, options)
+    batches = _batches(options, *train)
     vocabulary = len(listops.TOKENS)
     return _classes(batches, len(train[0]), inputs, labels, listops.CLASSES, vocabulary)
 
@@ -191,7 +196,7 @@ def _darcy(options):
     inputs, others, decoding = pde_experiment.normalized(*train, evaluation[0])
     loss, targets = keras_xd.losses.RelativeL2(), evaluation[1]
     return Data(
-        _batches(inputs, train[1], options),
+        _batches(options, inputs, train[1]),
         others,
         targets,
         targets.shape[-1],
@@ -203,11 +208,30 @@ def _darcy(options):
     )
 
 
-def _batches(inputs, targets, options):
-    # Without a last batch of few samples, whose statistics would be poor.
-    return lambda seed: Batches(
-        inputs, targets, batch_size=options.batch_size, seed=seed, incomplete=False
+def _cosmic(options):
+    if options.size != maps.CROP:
+        raise ValueError(f"Cosmic's images have 128 pixels. Received: size={options.size}")
+    train, _, test = maps.cosmic(options.data_dir, options.subset)
+    mean, deviation = train.inputs.mean(), train.inputs.std()
+    inputs, others = ((part.inputs - mean) / deviation for part in (train, test))
+    return Data(
+        _batches(options, inputs, train.outputs, train.weights),
+        others,
+        test.outputs,
+        1,
+        keras.losses.BinaryCrossentropy(from_logits=True),
+        functools.partial(metrics.decided_auroc_error, test.outputs),
+        len(train),
+        dense=True,
+        other_scores={
+            "false_negatives": functools.partial(metrics.false_negative_rate, test.outputs)
+        },
     )
+
+
+def _batches(options, *arrays):
+    # Without a last batch of few samples, whose statistics would be poor.
+    return lambda seed: Batches(*arrays, batch_size=options.batch_size, seed=seed, incomplete=False)
 
 
 def _classes(batches, number, inputs, labels, classes=10, vocabulary=None):
@@ -326,9 +350,10 @@ def run(method, data, seed, options):
     }
 
 
-def score_text(score, dense):
+def score_text(score, experiment):
     """Return an accuracy or an error as text."""
-    return f"relative L2 error {score:.4f}" if dense else f"accuracy {100 * score:.2f} %"
+    name = ERRORS.get(experiment)
+    return f"{name} {score:.4f}" if name else f"accuracy {100 * score:.2f} %"
 
 
 def outputs(model, inputs):
@@ -348,6 +373,7 @@ def pruned(model, data, target):
     return {
         "score": data.score(after),
         "searched_score": data.score(before),
+        **{name: score(after) for name, score in data.other_scores.items()},
         "difference": float(np.abs(before - after).max() / np.abs(before).max()),
         "parameters": reporting.count(final.trainable_variables),
         "searched_parameters": reporting.count(space.trainable_variables),

@@ -150,7 +150,7 @@ def network(method, data, seed, options):
         dropout=options.dropout,
         # Masks that grow must not be cut between updates; fixed ones need no taps beyond them.
         rendering="static" if "learned" in method else "dynamic",
-        per_channel=True,
+        counting="per_channel",
         seed=seed,
     )
     return dnarch_training.decoded(model, data)
@@ -270,7 +270,7 @@ def main(arguments=None):
         return run(method, data, seed, options)
 
     def line(record):
-        score = score_text(record["score"], data.dense)
+        score = score_text(record["score"], options.experiment)
         return f"{record['method']}, seed {record['seed']}: {score}, sizes {record['sizes']}"
 
     pairs = itertools.product(options.seeds, names)

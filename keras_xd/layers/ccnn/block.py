@@ -24,12 +24,14 @@ from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNor
 from keras_xd.layers.ccnn.ck_conv import PADDINGS, RENDERINGS, CKConv
 from keras_xd.layers.ccnn.continuous_kernel import SCALINGS
 from keras_xd.layers.ccnn.finalized_block import (
+    COUNTINGS,
     StaticCCNNBlock,
     add_linear,
     add_to_first,
     block_activations,
     block_multiply_adds,
 )
+from keras_xd.layers.ccnn.finalized_ck_conv import CONVOLUTIONS
 from keras_xd.layers.ccnn.kernel_network import KernelNetwork
 from keras_xd.layers.fourier.upsampling import FourierUpsampling
 from keras_xd.layers.masked import masks
@@ -68,10 +70,12 @@ class CCNNBlock(ConfiguredLayer, SearchableLayer):
         dropout: share of the entries that are set to zero in training.
         statistics: what inference normalizes by, `"moving"` or `"batch"`: see `use_statistics`.
         rendering: `"static"` or `"dynamic"`.
-        per_channel: whether the convolution is counted for each channel, as it is carried out, or
-            once, as in the paper.
-        kernel_scaling: as in `CKConv`.
+        counting: what `complexity` counts: `"counts"`, the whole channels and blocks under the
+            masks; `"per_channel"`, those, with the convolution for each channel, as it is carried
+            out, and not once, as in the paper; or `"continuous"`, the paper's continuous sizes.
         seed: an integer makes the first weights reproducible.
+        kernel_scaling: as in `CKConv`.
+        convolution_method: as `convolution` in `CKConv`.
 
     Input shape:
         `(batch, *spatial, channels)`, of one or two spatial axes, whatever Keras' image data
@@ -113,10 +117,11 @@ class CCNNBlock(ConfiguredLayer, SearchableLayer):
         dropout: float = 0.0,
         statistics: str = "moving",
         rendering: str = "static",
-        per_channel: bool = False,
+        counting: str = "counts",
         seed: int | None = None,
         *,
         kernel_scaling: str = "mask",
+        convolution_method: str = "auto",
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
@@ -142,8 +147,11 @@ class CCNNBlock(ConfiguredLayer, SearchableLayer):
         self.dropout = validation.real_number(dropout, "dropout")
         self.statistics = validation.one_of(statistics, STATISTICS, "statistics")
         self.rendering = validation.one_of(rendering, RENDERINGS, "rendering")
-        self.per_channel = validation.boolean(per_channel, "per_channel")
+        self.counting = validation.one_of(counting, COUNTINGS, "counting")
         self.kernel_scaling = validation.one_of(kernel_scaling, SCALINGS, "kernel_scaling")
+        self.convolution_method = validation.one_of(
+            convolution_method, CONVOLUTIONS, "convolution_method"
+        )
         self.seed = validation.seed(seed)
         masks.sigmoid_range(width_temperature)
         masks.sigmoid_range(resolution_temperature)
@@ -177,6 +185,7 @@ class CCNNBlock(ConfiguredLayer, SearchableLayer):
             initial_kernel_size=self.initial_kernel_size,
             learn_resolution="R" in self.learn,
             temperature=self.resolution_temperature,
+            convolution=self.convolution_method,
             rendering=self.rendering,
             kernel_scaling=self.kernel_scaling,
             data_format="channels_last",
@@ -293,15 +302,20 @@ class CCNNBlock(ConfiguredLayer, SearchableLayer):
 
         for normalization, convolution, linear layer, GELU and dropout, linear layer, GELU; 0 if the
         depth mask leaves the block out. Channels are whole numbers with gradients of sizes, so
-        that a search counts what it leaves. With `per_channel` the convolution counts as in
-        `CKConv.complexity`, for `a` channels.
+        that a search counts what it leaves. With `counting="per_channel"` the convolution counts
+        as in `CKConv.complexity`, for `a` channels. With `counting="continuous"` all sizes are
+        continuous, `r` is `L` for the mask that a search begins with, and the block counts by its
+        part of the size of the depth mask: see `DepthMask.gate`.
 
         Reference:
-            Appendix C, where the base of the logarithm is open.
+            Section 2.5.1, equation 10; appendix C, where the base of the logarithm is open.
         """
         one, r = (*input_shape[:-1], 1), math.prod(self.convolution.resolutions)
-        of_channel = self.convolution.complexity(one) if self.per_channel else None
+        of_channel = self.convolution.complexity(one) if self.counting == "per_channel" else None
         present, counts = self._left()
+        if self.counting == "continuous":
+            r = math.prod(self.convolution.resolutions_since_start)
+            present, counts = self.gate, self.widths
         return present * block_multiply_adds(math.prod(one[1:]), r, counts, of_channel)
 
     def parameters(self) -> float | Tensor:
@@ -357,7 +371,10 @@ class CCNNBlock(ConfiguredLayer, SearchableLayer):
     @classmethod
     def from_config(cls, config: Config) -> "CCNNBlock":
         # Files of version 0.1 have the former kernels, and do not say so: see `CKConv`.
-        return super().from_config({"kernel_scaling": "taps", **config})
+        config = {"kernel_scaling": "taps", **config}
+        if config.pop("per_channel", False):  # its name and values up to version 0.2
+            config["counting"] = "per_channel"
+        return super().from_config(config)
 
     def _masked(self, x, place):
         if not self.width_masks:

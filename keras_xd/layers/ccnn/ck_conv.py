@@ -89,7 +89,9 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
         temperature: steepness of the masks on the frequencies.
         convolution: `"direct"`, `"fourier"`, or `"auto"`: by FFT where that takes less than a
             quarter of the multiply–adds, as it is slower at them; in dynamic rendering with the
-            taps of the moment. Frequencies are masked by FFT only.
+            taps of the moment, and where the resolution is learned. Directly, frequencies are
+            masked by convolving with the inverse transform of the mask, at the points that are
+            left: the same outputs, for a product with a matrix of an axis' points.
         rendering: `"static"` or `"dynamic"`.
         kernel_scaling: `"mask"`: features have mean 0 and one size under the mask, so that
             outputs begin with the variance of the inputs, whatever the mask and the network (see
@@ -157,11 +159,6 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
         self.learn_kernel_size = validation.boolean(learn_kernel_size, "learn_kernel_size")
         self.initial_kernel_size = initial_kernel_size
         self.temperature = validation.real_number(temperature, "temperature")
-        if self.learn_resolution and self.convolution == "direct":
-            raise ValueError(
-                "A resolution is learned on the spectrum: `convolution` must be 'fourier' or "
-                "'auto'. Received: learn_resolution=True, convolution='direct'"
-            )
         self.rendering = validation.one_of(rendering, RENDERINGS, "rendering")
         self.architecture_regularizer = keras.regularizers.get(architecture_regularizer)
         self.seed = validation.seed(seed)
@@ -243,13 +240,12 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
     @property
     def resolutions(self) -> list[float | Tensor]:
         """The size of the output along each axis, differentiable scalars where it is learned."""
-        if self.resolution_mask is None:
-            return list(self._sizes)
-        offsets = ops.unstack(ops.convert_to_tensor(self.resolution_mask.length), self.rank)
-        return [
-            masks.clip_straight_through(masks.sigmoid_size(n, offset, self.temperature), 1, n)
-            for n, offset in zip(self._sizes, offsets, strict=True)
-        ]
+        return self._resolutions()
+
+    @property
+    def resolutions_since_start(self) -> list[float | Tensor]:
+        """`resolutions` as equation 10 has them: the size of the input at the mask's start."""
+        return self._resolutions(masks.initial_offset("full", self.temperature))
 
     @property
     def kernel(self) -> Tensor:
@@ -313,9 +309,11 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
         `channels · (T(P) + T(Q))` with `T(n) = n (log2 n + 1)`, for the transform of `P` points
         there, that of `Q` points back and the product of the spectra. `P` and `Q` are `Π (size +
         taps // 2)`, with causal padding `size + taps - 1`, with learned resolutions `Π 2 size` and
-        `Π 2 resolution`, in circular padding `Π size` and `Π resolution`. Taps are the whole number
-        under the mask. With "auto" it is that of the way taken. The kernel and its spectrum, made
-        once a batch, are not counted.
+        `Π 2 resolution`, in circular padding `Π size` and `Π resolution`. A direct convolution with
+        learned resolutions makes `size + taps - 1` points of each axis (if circular, `size`), all
+        of which a filter reads for each point that is left. Taps are the whole number under the
+        mask. With "auto" it is that of the way taken. What is made once a batch, the kernel, its
+        spectrum and filters, is not counted.
         """
         taps = self.counts
         if self.kernel_mask is None:
@@ -366,6 +364,18 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
 
     def _masks(self):
         return [mask for mask in (self.kernel_mask, self.resolution_mask) if mask is not None]
+
+    def _resolutions(self, initial=None):
+        """Return the size of the output along each axis: see `masks.sigmoid_size`."""
+        if self.resolution_mask is None:
+            return list(self._sizes)
+        offsets = ops.unstack(ops.convert_to_tensor(self.resolution_mask.length), self.rank)
+        sizes = [
+            masks.sigmoid_size(n, offset, self.temperature, initial=initial)
+            for n, offset in zip(self._sizes, offsets, strict=True)
+        ]
+        pairs = zip(sizes, self._sizes, strict=True)
+        return [masks.clip_straight_through(size, 1, n) for size, n in pairs]
 
 
 class _RankedCKConv(CKConv):

@@ -11,7 +11,7 @@ from keras_xd.core.configured import ConfiguredLayer, built_like
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import Description, LayerOptions, Shape, Tensor
 from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNormalization
-from keras_xd.layers.ccnn.finalized_block import activated
+from keras_xd.layers.ccnn.finalized_block import COUNTINGS, activated
 from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
 
@@ -32,6 +32,7 @@ class CCNNEncoder(ConfiguredLayer, SearchableLayer):
         temperature: steepness of the mask. It takes at least 2.57 / temperature of the channels.
         statistics: what inference normalizes by, `"moving"` or `"batch"`: see `use_statistics`.
         seed: an integer makes the first weights reproducible.
+        counting: as in `CCNNBlock`.
 
     Input shape:
         `(batch, *spatial, channels)`; all sizes but the batch's must be known.
@@ -61,6 +62,7 @@ class CCNNEncoder(ConfiguredLayer, SearchableLayer):
         temperature: float = 25.0,
         statistics: str = "moving",
         seed: int | None = None,
+        counting: str = "counts",
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
@@ -70,6 +72,7 @@ class CCNNEncoder(ConfiguredLayer, SearchableLayer):
         self.temperature = temperature
         self.statistics = validation.one_of(statistics, STATISTICS, "statistics")
         self.seed = validation.seed(seed)
+        self.counting = validation.one_of(counting, COUNTINGS, "counting")
         self.linear = keras.layers.Dense(
             units,
             kernel_initializer=keras.initializers.GlorotUniform(seed),
@@ -105,7 +108,9 @@ class CCNNEncoder(ConfiguredLayer, SearchableLayer):
 
     def complexity(self, input_shape: Shape) -> float | Tensor:
         """Multiply–adds of the linear layer of one sample, for the channels under the mask."""
-        return math.prod(input_shape[1:]) * self.mask.counts[0]
+        continuous = self.counting == "continuous"
+        (size,) = self.mask.sizes if continuous else self.mask.counts
+        return math.prod(input_shape[1:]) * size
 
     def parameters(self) -> float | Tensor:
         """Return how many weights are left: for each channel its inputs, its bias and four more."""

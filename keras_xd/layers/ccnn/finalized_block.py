@@ -17,6 +17,8 @@ from keras_xd.layers.fourier.upsampling import FourierUpsampling
 
 # To copy the channels of a block takes about as long as to compute one channel more of so many.
 CHANNELS_OF_A_COPY = 16
+# What the complexity of blocks and encoders counts: see `CCNNBlock`.
+COUNTINGS = ("counts", "per_channel", "continuous")
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -33,7 +35,7 @@ class StaticCCNNBlock(ConfiguredLayer, QuantizedWeights):
             the data types of the block.
         dropout: share of the entries that are set to zero in training.
         statistics: as in `BatchStatisticsNormalization`.
-        per_channel: as in `CCNNBlock`.
+        per_channel: whether the convolution is counted for each channel, or once.
 
     Input shape:
         `(batch, *spatial, channels)`; all sizes but the batch's must be known.
@@ -101,7 +103,7 @@ class StaticCCNNBlock(ConfiguredLayer, QuantizedWeights):
             StaticCKConv.from_config(convolution.get_config()),
             dropout=layer.dropout,
             statistics=layer.normalization.statistics,
-            per_channel=layer.per_channel,
+            per_channel=layer.counting == "per_channel",
         )
         first, middle, last = counts
         for weight, whole in zip(static.convolution.weights, convolution.weights, strict=True):

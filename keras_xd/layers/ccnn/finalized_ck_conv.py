@@ -53,10 +53,10 @@ class LongConvolution(BiasedLayer):
 
     def _takes_transforms(self, by_taps, by_transform):
         """Return whether to convolve by FFT, by the multiply–adds of both ways."""
-        if self.learn_resolution or self.convolution == "fourier":
-            return True
         if self.convolution == "direct":
             return False
+        if self.learn_resolution or self.convolution == "fourier":
+            return True
         return fft_convolution.are_faster(by_transform, by_taps)
 
     def _multiply_adds(self, input_shape, taps, resolutions, reach):
@@ -90,15 +90,15 @@ class LongConvolution(BiasedLayer):
         if transforms.are_matrix_products() and not self.learn_resolution:
             # The taps themselves are cheaper than the matrices of transforms.
             by_fourier = any(not 0 <= b < k for b, k in zip(before, taps, strict=True))
+        exact = "float64" if self.compute_dtype == "float64" else "float32"
+        masks = None if masks is None else [ops.cast(mask, exact) for mask in masks]
         if by_fourier:
-            exact = "float64" if self.compute_dtype == "float64" else "float32"
-            masks = None if masks is None else [ops.cast(mask, exact) for mask in masks]
             x, kernel = ops.cast(x, exact), ops.cast(kernel, exact)
             y = fft_convolution.fourier(x, kernel, before, self.circular, masks, bins)
             y = ops.cast(y, self.compute_dtype)
         else:
             kernel = ops.cast(kernel, x.dtype)
-            y = fft_convolution.direct(x, kernel, before, self.circular)
+            y = fft_convolution.direct(x, kernel, before, self.circular, masks, bins)
         return y
 
 

@@ -6,25 +6,54 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import complex_products, transforms
+from keras_xd.layers.fourier import resampling
 
 # A multiply–add of transforms takes about as long as so many of a depthwise convolution on a CPU,
 # forward and backward, as measured.
 TRANSFORM_COST = 4
 
 
-def direct(x, kernel, before, circular=False):
-    """Return `y[t] = Σ_j kernel[j] x[t + j - before]` for each channel, without an FFT."""
-    taps = kernel.shape[:-1]
+def direct(x, kernel, before, circular=False, masks=None, bins=None):
+    """Return `y[t] = Σ_j kernel[j] x[t + j - before]` for each channel, without an FFT; with
+    frequency masks convolved by their inverse transforms, and downsampled.
+    """
+    taps, sizes = kernel.shape[:-1], x.shape[1:-1]
     padding = [(b, k - 1 - b) for b, k in zip(before, taps, strict=True)]
+    if masks is not None:
+        lengths = transform_lengths(sizes, taps, circular, scaled=True)
+        if not circular:  # the filters read what the taps make beyond the borders
+            padding = [(k - 1, k - 1) for k in taps]
     if circular:
         for axis, (left, right) in enumerate(padding, start=1):
             size = x.shape[axis]
             x = ops.take(x, np.arange(-left, size + right) % size, axis=axis)
     else:
         x = ops.pad(x, [(0, 0), *padding, (0, 0)])
-    return ops.depthwise_conv(
+    y = ops.depthwise_conv(
         x, ops.expand_dims(kernel, -1), padding="valid", data_format="channels_last"
     )
+    for axis, mask in enumerate(masks or ()):
+        half = lengths[axis] // 2 + 1 if bins is None else bins[axis]
+        (new,) = output_sizes(sizes[axis : axis + 1], (half,), circular)
+        places = np.arange(y.shape[axis + 1]) + before[axis] - padding[axis][0]
+        points = np.arange(new) * sizes[axis] / new
+        y = resampling.multiply_axis(
+            y, axis + 1, _filter(mask[:half], lengths[axis], places, points)
+        )
+    return y
+
+
+def _filter(mask, length, places, points):
+    """Return `(places, points)`: the inverse transform of a mask at the distances between them."""
+    frequencies = np.arange(mask.shape[0])
+    waves = []
+    for at in (places, points):
+        phases = 2 * np.pi / length * np.outer(at, frequencies)
+        waves.append(np.concatenate([np.cos(phases), np.sin(phases)], axis=1))
+    once = (frequencies == 0) | (2 * frequencies == length)  # others are pairs of frequencies
+    there = ops.convert_to_tensor(waves[0] * np.tile(np.where(once, 1, 2) / length, 2), mask.dtype)
+    back = ops.convert_to_tensor(waves[1].T, mask.dtype)
+    return ops.matmul(there * ops.concatenate([mask, mask]), back)
 
 
 def fourier(x, kernel, before, circular=False, masks=None, bins=None):
@@ -141,11 +170,16 @@ def fast_bins(bins, sizes, circular=False):
 
 def expected_multiply_adds(sizes, taps, circular=False, resolutions=None, reach=None):
     """Return the multiply–adds of one channel, differentiable in kernel size and resolution."""
-    direct = math.prod(sizes) * math.prod(taps)
     if resolutions is None:
+        direct = math.prod(sizes) * math.prod(taps)
         reach = [k - 1 for k in taps] if reach is None else reach
         lengths = [n if circular else n + r for n, r in zip(sizes, reach, strict=True)]
         return direct, 2 * _of_transform(math.prod(lengths))
+    left = [n if circular else n + k - 1 for n, k in zip(sizes, taps, strict=True)]
+    direct = math.prod(left) * math.prod(taps)
+    for axis, resolution in enumerate(resolutions):  # a filter reads all points for each one
+        direct += resolution * math.prod(left)
+        left[axis] = resolution
     times = (1 if circular else 2) ** len(sizes)
     there, back = times * math.prod(sizes), times * math.prod(resolutions)
     return direct, _of_transform(there) + _of_transform(back)

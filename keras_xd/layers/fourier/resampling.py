@@ -117,18 +117,23 @@ def resample(x, matrices, data_format):
     first = 1 if data_format == "channels_last" else 2
     for axis, matrix in enumerate(matrices):
         if matrix is not None:
-            x = ops.moveaxis(x, first + axis, -1)
-            exact = keras.backend.standardize_dtype(x.dtype)
-            exact = "float64" if exact == "float64" else "float32"
-            matrix = ops.convert_to_tensor(matrix.T, dtype=exact)
-            matrix, others = ops.cast(matrix, x.dtype), x.shape[1:-1]
-            if transforms.are_matrix_products():  # ONNX takes a product with rows only
-                x = ops.matmul(ops.reshape(x, (-1, x.shape[-1])), matrix)
-                x = ops.reshape(x, (-1, *others, matrix.shape[-1]))
-            else:
-                x = ops.matmul(x, matrix)
-            x = ops.moveaxis(x, -1, first + axis)
+            x = multiply_axis(x, first + axis, matrix.T)
     return x
+
+
+def multiply_axis(x, axis, matrix):
+    """Multiply the vectors along an axis by a matrix `(before, after)`."""
+    x = ops.moveaxis(x, axis, -1)
+    exact = keras.backend.standardize_dtype(x.dtype)
+    exact = "float64" if exact == "float64" else "float32"
+    matrix = ops.convert_to_tensor(matrix, dtype=exact)
+    matrix, others = ops.cast(matrix, x.dtype), x.shape[1:-1]
+    if transforms.are_matrix_products():  # ONNX takes a product with rows only
+        x = ops.matmul(ops.reshape(x, (-1, x.shape[-1])), matrix)
+        x = ops.reshape(x, (-1, *others, matrix.shape[-1]))
+    else:
+        x = ops.matmul(x, matrix)
+    return ops.moveaxis(x, -1, axis)
 
 
 def multiply_adds(before, after, channels):

@@ -115,6 +115,8 @@ CASES = [
     ((2, 6, 8, 5), "KRW", "static", {"padding": "circular"}),
     ((2, 6, 8, 5), "KRW", "dynamic", {}),
     ((2, 6, 5, 4), "", "static", {"kernel_size": 3}),
+    ((2, 9, 6), "KRW", "static", {"convolution_method": "direct"}),
+    ((2, 6, 8, 5), "KRW", "dynamic", {"convolution_method": "direct", "padding": "circular"}),
 ]
 
 
@@ -154,9 +156,9 @@ def test_files_keep_what_is_rendered(tmp_path, rng):
     assert layers.update_rendering(loaded) and np.any(np.asarray(loaded(x) != before))
 
 
-@pytest.mark.parametrize("per_channel", [False, True])
-def test_complexity_is_that_of_the_paper(per_channel):
-    block = built((None, 8, 6, 10), "KRW", depth_mask(), index=1, per_channel=per_channel)
+@pytest.mark.parametrize("counting", ["counts", "per_channel"])
+def test_complexity_of_what_is_left_is_that_of_the_paper(counting):
+    block = built((None, 8, 6, 10), "KRW", depth_mask(), index=1, counting=counting)
     # 0.1 at the coordinate 0.2 of an axis of 10 channels is a size of 6; and so on.
     for mask, size in zip(block.width_masks, (6, 4, 3), strict=True):
         mask.length.assign([masks.sigmoid_offset(0.1, size / 5 - 1, 25.0)])
@@ -166,12 +168,52 @@ def test_complexity_is_that_of_the_paper(per_channel):
     r = 4 * 4
     there, back = 4 * 48, 4 * r  # doubled along both axes
     convolution = r * math.log2(r)
-    if per_channel:
+    if counting == "per_channel":
         convolution = 6 * (there * (math.log2(there) + 1) + back * (math.log2(back) + 1))
     count = 48 * 6 + convolution + r * 6 * 4 + 2 * r * 4 + r * 4 * 3 + r * 3
     assert float(block.complexity((None, 8, 6, 10))) == pytest.approx(count, rel=1e-4)
     block.depth.length.assign([masks.sigmoid_offset(0.1, 2 * 1.25 / 3 - 1, 8.0)])
     assert float(block.complexity((None, 8, 6, 10))) == 0
+
+
+@pytest.mark.parametrize("index, part", [(0, 1.0), (1, 0.75), (2, 0.0)])
+def test_the_continuous_complexity_is_that_of_the_paper(index, part):
+    """Against NumPy: sizes by equations 4 and 10, costs of appendix C, a depth of 1.75 blocks."""
+    block = built((None, 8, 6, 10), "KRW", depth_mask(), index=index, counting="continuous")
+    offsets = ([0.13], [-0.26], [-0.4])
+    for mask, offset in zip(block.width_masks, offsets, strict=True):
+        mask.length.assign(offset)
+    block.convolution.resolution_mask.length.assign([0.31, -0.2])
+    block.depth.length.assign([masks.sigmoid_offset(0.1, 2 * 1.75 / 3 - 1, 8.0)])
+
+    def edge(offset):
+        return offset - np.log(1 / 0.9 - 1) / 25
+
+    # Widths begin with 5 of 10 channels, the edge at 0; resolutions with 0.85 at the end.
+    a, b, c = (5 * (edge(offset[0]) + 1) / (0 + 1) for offset in offsets)
+    start = edge(1 + np.log(0.85 / 0.15) / 25)
+    r = np.prod([n * (edge(o) + 1) / (start + 1) for n, o in ((8, 0.31), (6, -0.2))])
+    count = 48 * a + r * np.log2(r) + r * (a * b + 2 * b + b * c + c)
+    with tf.GradientTape() as tape:
+        found = block.complexity((None, 8, 6, 10))
+    assert float(found) == pytest.approx(part * count, rel=1e-5)
+    *widths, resolution, depth = tape.gradient(
+        found, [v.value for v in block.architecture_variables if v.name == "offset"]
+    )
+    if part:
+        slope = 5 * part * (48 + r * b)
+        assert float(widths[0][0]) == pytest.approx(slope, rel=1e-5)
+        assert np.all(resolution > 0)
+    # One more block is half as much again of the axis from -1 to 1 and three blocks.
+    assert float(depth[0]) == pytest.approx(1.5 * count * (index == 1), rel=1e-5)
+
+
+def test_configurations_with_the_earlier_argument_of_counting_load():
+    config = layers.CCNNBlock().get_config()
+    del config["counting"]
+    for earlier, counting in ((True, "per_channel"), (False, "counts")):
+        block = layers.CCNNBlock.from_config({**config, "per_channel": earlier})
+        assert block.counting == counting
 
 
 def test_resolution_one_counts_no_transform():
@@ -207,6 +249,8 @@ def test_other_costs_are_those_of_the_pruned_block():
         ({"depth": layers.DepthMask(3), "index": 3}, "from 0 to 2. Received: index=3, blocks=3"),
         ({"statistics": "none"}, "statistics='none'"),
         ({"rendering": "both"}, "rendering='both'"),
+        ({"counting": True}, "counting=True"),
+        ({"convolution_method": "fft"}, "convolution_method='fft'"),
         ({"width_temperature": 2.0}, "temperature=2.0, which takes 1.285"),
         ({"resolution_temperature": -1.0}, "temperature=-1.0"),
     ],

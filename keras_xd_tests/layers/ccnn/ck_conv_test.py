@@ -1,9 +1,11 @@
 import functools
 import inspect
+import math
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 
 import keras_xd
@@ -48,7 +50,10 @@ def numpy_kernel(layer):
 
 def test_layer():
     arguments = {"activation": "gelu", "seed": 1}
-    check_layer(layers.CKConv, {**arguments, "rank": 1, "padding": "causal"}, (2, 12, 3))
+    in_space = {"learn_resolution": True, "convolution": "direct"}
+    check_layer(
+        layers.CKConv, {**arguments, **in_space, "rank": 1, "padding": "causal"}, (2, 12, 3)
+    )
     arguments |= {"rank": 2, "kernel_size": (5, 4), "initial_kernel_size": 4.0}
     arguments |= {"padding": "circular", "data_format": "channels_first", "learn_resolution": True}
     options = {"run_jit": False, "run_mixed_precision": False}
@@ -135,6 +140,51 @@ def test_between_zeros_dynamic_outputs_are_coarser_samples_of_the_static_ones(rn
     np.testing.assert_allclose(small, static(x)[:, ::4], atol=1e-5)
 
 
+@pytest.mark.parametrize("rendering", ["static", "dynamic"])
+@pytest.mark.parametrize(
+    "shape, padding, offsets",
+    [
+        ((2, 32, 2), "same", [-0.3]),
+        ((2, 15, 2), "causal", [0.2]),
+        ((2, 24, 2), "circular", [-0.1]),
+        ((1, 12, 9, 2), "same", [0.1, -0.5]),
+    ],
+)
+def test_downsampling_in_space_is_that_on_the_spectrum(shape, padding, offsets, rendering, rng):
+    """Appendix B: convolved with the mask's inverse transform, at the points that are left."""
+    x = rng.normal(size=shape).astype("float32")
+    found = []
+    for way in ("fourier", "direct"):
+        layer = built(
+            shape,
+            padding=padding,
+            convolution=way,
+            learn_resolution=True,
+            initial_kernel_size=4.0,
+            rendering=rendering,
+        )
+        layer.resolution_mask.length.assign(offsets)
+        assert layer.update_rendering() == (rendering == "dynamic")
+        with tf.GradientTape() as tape:
+            y = layer(x)
+            loss = ops.sum(ops.sin(y))
+        found.append([y, *tape.gradient(loss, [v.value for v in layer.trainable_variables])])
+        static = layer.finalize()
+        assert static.convolution == way
+        np.testing.assert_allclose(static(x), y, atol=1e-5)
+        if rendering == "dynamic":
+            assert math.prod(y.shape) < math.prod(shape)
+            ends = [
+                n if padding == "circular" else n + k - 1
+                for n, k in zip(shape[1:-1], static.kernel_size, strict=True)
+            ]
+            count = math.prod(ends) * math.prod(static.kernel_size) + y.shape[1] * math.prod(ends)
+            count += math.prod(y.shape[1:3]) * ends[1] if len(ends) == 2 else 0
+            assert way == "fourier" or static.multiply_adds(shape) == 2 * count
+    for direct, fourier in zip(*found[::-1], strict=True):
+        np.testing.assert_allclose(direct, fourier, atol=2e-5 * max(1, np.abs(fourier).max()))
+
+
 def test_the_resolution_begins_whole_with_the_highest_frequency_at_085(rng):
     layer = built((None, 16, 1), learn_resolution=True, temperature=50.0, padding="circular")
     values = ops.convert_to_numpy(layer.resolution_mask.values[0])
@@ -202,7 +252,6 @@ def test_a_configuration_of_former_files_makes_the_former_kernel(rng):
         ({"rank": 2, "padding": "causal"}, "rank=2"),
         ({"kernel_size": 0}, "kernel_size=0"),
         ({"convolution": "fft"}, "convolution='fft'"),
-        ({"convolution": "direct", "learn_resolution": True}, "convolution='direct'"),
         ({"rendering": "both"}, "rendering='both'"),
         ({"kernel_scaling": "none"}, "kernel_scaling='none'"),
         ({"temperature": 1.0, "learn_resolution": True}, "temperature=1.0"),

@@ -44,6 +44,10 @@ def test_outputs_are_those_of_the_formula(shape, statistics, rng):
     outputs = ops.convert_to_numpy(encoder(x))
     assert np.all(outputs[..., :6]) and not np.any(outputs[..., 6:])
     assert encoder.describe() == {"width": pytest.approx(6.5, rel=1e-4), "channels": 6.0}
+    for counting, width in (("counts", 6), ("continuous", 6.5)):
+        encoder.counting = counting
+        count = number(encoder.complexity(shape))
+        assert count == pytest.approx(np.prod(shape[1:]) * width, rel=1e-5)
 
 
 @pytest.mark.parametrize("statistics", ["moving", "batch"])

@@ -71,10 +71,10 @@ def test_few_other_channels_are_computed_rather_than_cut_out(channels, computed,
     assert seen == [computed, 20]
 
 
-@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("counting", ["counts", "per_channel"])
 @pytest.mark.parametrize("learn", ["", "R"])
-def test_it_counts_what_the_searched_block_does(learn, per_channel):
-    block = layers.CCNNBlock(learn=learn, per_channel=per_channel)
+def test_it_counts_what_the_searched_block_does(learn, counting):
+    block = layers.CCNNBlock(learn=learn, counting=counting)
     block.build((None, 8, 6, 10))
     static = block.finalize()
     count = float(block.complexity((None, 8, 6, 10)))

@@ -74,10 +74,11 @@ def test_masked_frequencies_are_those_of_numpy(sizes, circular, rng):
         spectrum *= mask[np.minimum(np.arange(n), n - np.arange(n))].reshape(shape)
     full = np.fft.ifftn(spectrum, axes=axes).real
     expected = full[(slice(None), *(slice(n) for n in sizes))]
-    actual = convolution.fourier(
-        tensor(x), tensor(kernel), (0,) * rank, circular, [tensor(m) for m in masks]
-    )
-    np.testing.assert_allclose(actual, expected, atol=1e-12)
+    for function in (convolution.direct, convolution.fourier):
+        actual = function(
+            tensor(x), tensor(kernel), (0,) * rank, circular, [tensor(m) for m in masks]
+        )
+        np.testing.assert_allclose(actual, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("circular", [False, True])
@@ -99,9 +100,11 @@ def test_cropping_before_the_product_is_cropping_after_it(circular, bins, rng):
         matrix = np.exp(2j * np.pi * np.outer(position, frequencies) / n) / n
         matrix[:, np.abs(frequencies) >= kept] = 0
         value = np.moveaxis(np.tensordot(matrix, value, (1, axis)), 0, axis)
-    actual = convolution.fourier(tensor(x), tensor(kernel), before, circular, None, bins)
-    assert actual.shape == (1, *new, 1)
-    np.testing.assert_allclose(actual[0, ..., 0], value.real, atol=1e-12)
+    masks = [tensor(np.ones(n // 2 + 1)) for n in lengths]
+    for function in (convolution.direct, convolution.fourier):
+        actual = function(tensor(x), tensor(kernel), before, circular, masks, bins)
+        assert actual.shape == (1, *new, 1)
+        np.testing.assert_allclose(actual[0, ..., 0], value.real, atol=1e-12)
     assert np.abs(value.imag).max() < 1e-12
 
 
@@ -160,7 +163,13 @@ def test_correlation_of_all_channels(sizes, groups, rng):
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("circular, by_fft", [(True, 8 * 4 + 4 * 3), (False, 16 * 5 + 8 * 4)])
-def test_the_transform_back_counts_at_the_resolution(circular, by_fft):
+@pytest.mark.parametrize(
+    "circular, by_taps, by_fft",
+    [(True, 8 * 3 + 4 * 8, 8 * 4 + 4 * 3), (False, 10 * 3 + 4 * 10, 16 * 5 + 8 * 4)],
+)
+def test_the_way_back_counts_at_the_resolution(circular, by_taps, by_fft):
     found = convolution.expected_multiply_adds((8,), (3,), circular, (4,))
-    assert found == (24, by_fft)
+    assert found == (by_taps, by_fft)
+    # The first axis of 8 points to 4, then the second of 6 to 3.
+    found, _ = convolution.expected_multiply_adds((8, 6), (3, 1), True, (4, 3))
+    assert found == 48 * 3 + 4 * 48 + 3 * 24

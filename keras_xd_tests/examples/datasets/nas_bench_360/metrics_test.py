@@ -72,6 +72,8 @@ def test_masks_are_scored_by_decisions(rng):
     area = oracle.roc_auc_score(masks.ravel(), (logits > 0.5).ravel())
     assert metrics.decided_auroc_error(masks, logits) == pytest.approx(1 - area)
     assert metrics.decided_auroc_error(masks, masks) == 0
+    recall = oracle.recall_score(masks.ravel(), (logits > 0.5).ravel())
+    assert metrics.false_negative_rate(masks, logits) == pytest.approx(1 - recall)
 
 
 def test_groups_vote(rng):

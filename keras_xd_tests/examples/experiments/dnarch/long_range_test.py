@@ -1,12 +1,14 @@
-"""The tasks of the Long Range Arena in a tiny setting."""
+"""The tasks of the Long Range Arena and of NAS-Bench-360 in a tiny setting."""
 
 import importlib
+import re
 
 import numpy as np
 import pytest
 
 import keras_xd
 from keras_xd_tests import example_scripts
+from keras_xd_tests.examples.datasets.nas_bench_360 import tiny_files
 
 with example_scripts.on_path():
     dnarch = importlib.import_module("experiments.dnarch.dnarch")
@@ -52,8 +54,50 @@ def test_pairs_are_read_by_one_network(tmp_path):
     assert counts[0] > 2 * counts[1]
 
 
-def test_bad_sizes(tmp_path, capsys):
-    for arguments in (["path_x", "--size", "32"], ["pathfinder", "--size", "16"]):
-        with pytest.raises(SystemExit):
-            dnarch.main([*arguments, "--subset", "4", "--output", str(tmp_path)])
-        assert "PathFinder has 32, Path-X 128 pixels. Received: size=" in capsys.readouterr().err
+def test_cosmic_rays_are_searched_for(tmp_path):
+    tiny_files.cosmic(tmp_path)
+    arguments = ["cosmic", *TINY, "--methods", "K", "--data-dir", str(tmp_path)]
+    results = dnarch.main([*arguments, "--output", str(tmp_path / "out")])
+    (run,) = results.runs
+    assert 0 <= run["score"] <= 1 and 0 <= run["false_negatives"] <= 1
+    assert run["difference"] < 1e-4 and results.settings["training_samples"] == 5
+    page = results.paths["md"].read_text()
+    assert "\n1 − AUROC of the pruned network" in page and "| false negatives |" in page
+
+
+def test_pixels_of_cosmic_that_do_not_count_have_no_weight(tmp_path):
+    tiny_files.cosmic(tmp_path)
+    arguments = ["cosmic", *TINY, "--data-dir", str(tmp_path), "--output", str(tmp_path / "out")]
+    _, data, _ = dnarch.parse(arguments)
+    x, y, weights = data.batches(0)[0]
+    assert x.shape == y.shape == (5, 128, 128, 1) and weights.shape == (5, 128, 128)
+    assert abs(x.mean()) < 1e-3 and x.std() == pytest.approx(1, abs=1e-3)
+    logits = np.where(y == 1, 9.0, -9.0)
+    wrong = np.where(weights[..., None] == 0, -logits, logits)
+    losses = [float(data.loss(y, values, weights)) for values in (logits, wrong, -logits)]
+    assert losses[0] == pytest.approx(losses[1]) and losses[2] > 1
+
+
+def test_pressures_at_85_points(tmp_path, rng):
+    names = [f"{kind}_{part}" for kind in "au" for part in ("train", "test")]
+    fields = {name: rng.uniform(size=(2, 85, 85)).astype("float32") for name in names}
+    np.savez(tmp_path / "darcy85.npz", **fields)
+    arguments = ["darcy", "--size", "85", "--data-dir", str(tmp_path), "--subset", "1"]
+    _, data, _ = dnarch.parse([*arguments, "--output", str(tmp_path)])
+    assert data.inputs.shape == (1, 85, 85, 3) and data.targets.shape == (1, 85, 85, 1)
+    np.testing.assert_array_equal(data.targets[0, ..., 0], fields["u_test"][0])
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["path_x", "--size", "32"], "PathFinder has 32, Path-X 128 pixels. Received: size=32"),
+        (["pathfinder", "--size", "16"], "Path-X 128 pixels. Received: size=16"),
+        (["cosmic", "--size", "64"], "Cosmic's images have 128 pixels. Received: size=64"),
+        (["cosmic", "--data-dir", "none"], "deepCR.ACS-WFC.train.tar.*data_dir='none'"),
+    ],
+)
+def test_bad_sizes_and_folders(arguments, message, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        dnarch.main([*arguments, "--subset", "4", "--output", str(tmp_path)])
+    assert re.search(message, " ".join(capsys.readouterr().err.split()))
