@@ -184,6 +184,22 @@ XD |= {
     ),
 }
 
+_GAEA = {"method": "GAEA PC-DARTS", "relaxation": "partial", "update": "exponentiated_gradient"}
+_GAEA |= {"tiers": 1, "partial_channels": 4, "mode": "first_order", "halves": True}
+_GAEA |= {"architecture_optimizer": "SGD", "architecture_rate": 0.1}
+_GAEA |= {"architecture_schedule": "constant", "architecture_weight_decay": 0.0}
+_GAEA |= {**SGD, "epochs": 50, "batch_size": 256, "learning_rate": 0.1, "schedule": "cosine"}
+_GAEA |= {"weight_decay": 3e-4, "clipnorm": 5.0, "cells": 8, "channels": 16}
+_GAEA["operations"] = (
+    *("none", "max_pool_3x3", "avg_pool_3x3", "skip_connect"),
+    *("sep_conv_3x3", "sep_conv_5x5", "dil_conv_3x3", "dil_conv_5x5"),
+)
+XD["darts_cells_permuted_cifar10"] = _experiment(
+    (f"{CODE} of appendix C.4", _GAEA),
+    ("appendix C.4", {"permuted": True, "searches": 4, "auxiliary_weight": 0.0}),
+    unstated=("augmentation", "seeds"),
+)
+
 # The Chrysalis. The text has no momentum, and no batch size of the searches.
 _WARM_OR_SCRATCH: Group = (
     "appendix C.1.1",

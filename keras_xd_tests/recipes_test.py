@@ -109,6 +109,7 @@ TABLES = {
     ("xd", "burgers_from_fno"): {"architecture_rate": 1e-4, "warmup_epochs": 250}
     | {"architecture_optimizer": "SGD", "architecture_momentum": 0.5},
     ("xd", "psicov_resnet10"): {"architecture_rate": 1e-3, "architecture_momentum": 0.99},
+    ("xd", "darts_cells_permuted_cifar10"): {"architecture_rate": 0.1, "searches": 4},
     ("xd", "penn_treebank"): {"architecture_rate": 2e-6, "warmup_epochs": 0},
     ("chrysalis", "supernet_sgd"): {"epochs": 800, "schedule": {400: 0.005, 600: 0.001}},
     ("chrysalis", "spherical"): {"epochs": 20, "learning_rate": 5e-4, "batch_size": 32},

@@ -32,6 +32,12 @@ LAYERS = {
     "kernel": lambda side: (layers.XDConv1D(2, side, padding="same"), (None, 8, 2)),
     "filters": lambda side: (layers.XDConv1D(1000 * side, 3), (None, 8, 2)),
     "KDense": lambda side: (layers.KDense(side), (None, 8)),
+    "KLayer": lambda side: (layers.KLayer(1000 * side), (None, 8, 2)),
+    "sizes of a KLayer": lambda side: (layers.KLayer(2), (None, side, 2)),
+    "normalized": lambda side: (
+        layers.WeightNormalizedConv1D(8, 1000 * side, padding="same"),
+        (None, 8, 2),
+    ),
     "LSTM": lambda side: (layers.StructuredLSTM(side), (None, 4, 8)),
     "embedding": lambda side: (layers.StructuredEmbedding(1000 * side, 8), (None, 4)),
     "mixture": lambda side: (layers.MixedDense(1000 * side), (None, 8)),

@@ -13,6 +13,7 @@ from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import Config, Description, Tensor
 
 SMALLEST_PROBABILITY = 1e-5
+UPDATES = ("softmax", "exponentiated_gradient")
 # Names that stand for those of the largest probabilities, by the ids of their layers.
 _CHOSEN: contextvars.ContextVar[dict[int, str] | None]
 _CHOSEN = contextvars.ContextVar("chosen", default=None)
@@ -70,6 +71,22 @@ class CandidateMixture(SearchableLayer):
         """Return logits of probabilities that are drawn evenly from all possible ones."""
         probabilities = generator.dirichlet(np.ones(len(self.operation_names)))
         return [np.log(np.maximum(probabilities, SMALLEST_PROBABILITY))]
+
+
+class ProbabilityFloor(keras.constraints.Constraint):
+    """Keeps logits where no probability is below the smallest one that GAEA leaves."""
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        total = ops.logsumexp(logits, axis=-1, keepdims=True)
+        return ops.maximum(logits - total, math.log(SMALLEST_PROBABILITY))
+
+
+def with_update(update: str, logits: Tensor, probabilities: Tensor) -> Tensor:
+    """Return the probabilities of logits, whose gradient reaches the logits by one of `UPDATES`."""
+    if update == "softmax":
+        return probabilities
+    # The value is that of the softmax, and the derivative that of the identity.
+    return ops.stop_gradient(probabilities) + (logits - ops.stop_gradient(logits))
 
 
 def expected_count(probabilities: Tensor, counts: Sequence[float]) -> Tensor:

@@ -55,7 +55,7 @@ def refuse_to_quantize(layer: Any, *args: Any, **kwargs: Any) -> None:
     """Raise `ValueError`: `keras_xd.finalize` comes before `quantize`."""
     raise ValueError(
         "What is quantized is the result of a search: `keras_xd.finalize(model).quantize(mode)`. "
-        f"Received: the {type(layer).__name__} '{layer.name}', which is still searched"
+        f"Received: the {type(layer).__name__} '{layer.name}', which is not finalized"
     )
 
 
@@ -63,5 +63,5 @@ def refuse_lora(layer: Any, *args: Any, **kwargs: Any) -> None:
     """Raise `ValueError`: `keras_xd.finalize` comes before `enable_lora`."""
     raise ValueError(
         "LoRA is for the result of a search: `keras_xd.finalize` comes before it. "
-        f"Received: the {type(layer).__name__} '{layer.name}', which is still searched"
+        f"Received: the {type(layer).__name__} '{layer.name}', which is not finalized"
     )

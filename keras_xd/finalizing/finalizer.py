@@ -21,6 +21,7 @@ from keras_xd.finalizing.streams import split_streams, trim_streams
 from keras_xd.graph.cloning import view
 from keras_xd.graph.exporting import export
 from keras_xd.graph.replacing import LayerReplacer, SubclassedModelWrapper
+from keras_xd.layers.weight_normalization import without_weight_normalization
 from keras_xd.layers.xd.finalized import STORAGES
 from keras_xd.layers.xd.finalized_sizes import is_low_rank
 from keras_xd.rewriting.candidates import check_model
@@ -164,13 +165,14 @@ def finalize(
         model = model.model
     check_model(model)
     check_finite(model)
+    given, model = model, without_weight_normalization(model)
     masked = has_masks(model)
     rows: tuple[LayerReport, ...] = ()
     if masked:
         original, model = model, prune(model)
         rows = trimmed_rows(original, model)
     searchable = [pair for pair in named_layers(model) if isinstance(pair[1], SearchableLayer)]
-    if not searchable and not masked and not _has_own_layers(model):
+    if not searchable and not masked and not _has_own_layers(given):
         raise ValueError(
             "`model` must have searchable layers, or others of keras_xd; a model without them is "
             f"plain already: save it, or `keras_xd.export` it. Received: model '{model.name}'"

@@ -76,9 +76,15 @@ def random_unitary(radices: Sequence[int], rng: np.random.Generator) -> Stages:
     ]
 
 
-def random_orthogonal(radices: Sequence[int], rng: np.random.Generator) -> Stages:
-    """Stages whose blocks are Haar-random real orthogonal; the product is orthogonal."""
-    return [_haar(rng.standard_normal(shape)).astype(complex) for shape in stage_shapes(radices)]
+def random_orthogonal(
+    radices: Sequence[int], rng: np.random.Generator, leading: tuple[int, ...] = ()
+) -> Stages:
+    """Stages whose blocks are Haar-random real orthogonal; the product is orthogonal.
+
+    With `leading` axes, those of so many butterflies at once.
+    """
+    shapes = [(*leading, *shape) for shape in stage_shapes(radices)]
+    return [_haar(rng.standard_normal(shape)).astype(complex) for shape in shapes]
 
 
 def permutation(

@@ -32,7 +32,7 @@ from keras_xd.layers.fourier.spectral_conv import (
     SpectralConv3D,
 )
 from keras_xd.layers.fourier.upsampling import FourierUpsampling
-from keras_xd.layers.k.k_dense import KDense
+from keras_xd.layers.k.k_dense import KDense, KLayer
 from keras_xd.layers.k.k_operation import (
     KOpCausalConv1D,
     KOpConv,
@@ -71,6 +71,7 @@ from keras_xd.layers.structured.mixed import (
     MixedLSTM,
 )
 from keras_xd.layers.structured.recurrent import StructuredGRU, StructuredLSTM
+from keras_xd.layers.weight_normalization import WeightNormalizedConv1D
 from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.causal import XDCausalConv1D
 from keras_xd.layers.xd.conv import (
@@ -114,6 +115,7 @@ __all__ = [
     "FourierUpsampling",
     "HeterogeneousCell",
     "KDense",
+    "KLayer",
     "KOpCausalConv1D",
     "KOpConv",
     "KOpConv1D",
@@ -159,6 +161,7 @@ __all__ = [
     "StructuredEmbedding",
     "StructuredGRU",
     "StructuredLSTM",
+    "WeightNormalizedConv1D",
     "XDCausalConv1D",
     "XDConv",
     "XDConv1D",

@@ -25,6 +25,8 @@ def nos_search_network(
     name: str = "nos_search_network",
     calibration_gate: str | None = None,
     relaxation: str = "softmax",
+    update: str = "softmax",
+    tiers: int = 2,
 ) -> keras.Model:
     """Return the small network that cells are searched in.
 
@@ -52,6 +54,7 @@ def nos_search_network(
         calibration_gate: as in `keras_xd.layers.HeterogeneousCell`.
         relaxation: what the cells compute in a step, all operations by `"softmax"` or less, and by
             what they are derived: see `keras_xd.layers.ArchitectureLogits`.
+        update, tiers: as in `ArchitectureLogits`.
 
     Returns:
         A `keras.Model`.
@@ -79,6 +82,8 @@ def nos_search_network(
             operations,
             None if seed is None else seed + reduction,
             relaxation,
+            update,
+            tiers,
             name=f"{kind}_cells",
         )
         for reduction, kind in enumerate(("normal", "reduction"))

@@ -4,6 +4,7 @@ import keras
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
+from keras_xd.layers import WeightNormalizedConv1D
 from keras_xd.models.blocks import check_dropout, checked_shape
 
 
@@ -16,6 +17,7 @@ def tcn(
     kernel_size: int = 2,
     dilated: bool = True,
     dropout: float = 0.5,
+    weight_normalization: bool = False,
     name: str = "tcn",
 ) -> keras.Model:
     """Return a temporal convolutional network: an output for each step, from it and earlier ones.
@@ -24,9 +26,6 @@ def tcn(
     added to the level's input, which passes a convolution of size 1 where it has another number of
     channels, and a ReLU follows. A Dense layer makes the outputs of each step alone. The
     convolutions are named `level1_conv1`, `level1_conv2`, `level1_skip` and so on.
-
-    The published network normalises the weights of its convolutions, each filter to a length of
-    its own. Keras has no such layer, and this network does without.
 
     Args:
         input_shape: `(steps, channels)`. The number of steps may be `None`, but a search over the
@@ -40,6 +39,9 @@ def tcn(
             `2 * (kernel_size - 1) * (2**levels - 1)` steps before it, or on
             `2 * (kernel_size - 1) * levels` of them without dilation.
         dropout: share of the channels that each dropout sets to zero in training.
+        weight_normalization: whether the two convolutions of each level are
+            `keras_xd.layers.WeightNormalizedConv1D`, as published, whose filters train a direction
+            and a length.
         name: name of the model.
 
     Returns:
@@ -68,6 +70,8 @@ def tcn(
     levels = validation.positive_integer(levels, "levels")
     kernel_size = validation.positive_integer(kernel_size, "kernel_size")
     check_dropout(dropout)
+    normalized = validation.boolean(weight_normalization, "weight_normalization")
+    layer_class = WeightNormalizedConv1D if normalized else keras.layers.Conv1D
 
     inputs = keras.Input(input_shape, name="sequence")
     x = inputs
@@ -75,10 +79,10 @@ def tcn(
         dilation = 2 ** (level - 1) if dilated else 1
         shortcut = x
         if x.shape[-1] != channels:
-            shortcut = _convolution(channels, 1, 1, f"level{level}_skip")(x)
+            shortcut = _convolution(keras.layers.Conv1D, channels, 1, 1, f"level{level}_skip")(x)
         for number in (1, 2):
             convolution = f"level{level}_conv{number}"
-            x = _convolution(channels, kernel_size, dilation, convolution)(x)
+            x = _convolution(layer_class, channels, kernel_size, dilation, convolution)(x)
             x = keras.layers.ReLU(name=f"level{level}_relu{number}")(x)
             x = keras.layers.Dropout(dropout, name=f"level{level}_dropout{number}")(x)
         x = keras.layers.Add(name=f"level{level}_add")([x, shortcut])
@@ -86,9 +90,9 @@ def tcn(
     return keras.Model(inputs, keras.layers.Dense(outputs, name="outputs")(x), name=name)
 
 
-def _convolution(filters, kernel_size, dilation, name):
+def _convolution(layer_class, filters, kernel_size, dilation, name):
     """A causal convolution whose kernel is drawn as in the published network."""
-    return keras.layers.Conv1D(
+    return layer_class(
         filters,
         kernel_size,
         padding="causal",

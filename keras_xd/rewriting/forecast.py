@@ -11,6 +11,7 @@ from keras_xd.core.tables import aligned, pair
 from keras_xd.core.type_aliases import Radix, Selection
 from keras_xd.graph.cost import complexity, uncounted_layers
 from keras_xd.graph.size_counts import LayerChange, tensor_bytes, weight_bytes
+from keras_xd.layers.weight_normalization import without_weight_normalization
 from keras_xd.layers.xd.finalized_sizes import KEEPS
 from keras_xd.rewriting.comparison import layer_multiply_adds
 from keras_xd.rewriting.rewriter import planned
@@ -134,6 +135,7 @@ def forecast(
     validation.one_of(form, KEEPS, "form")
     given = {"operations": operations, "depth": depth, "radix": radix, "padding": padding}
     options = {**layer_options, **given}
+    model = without_weight_normalization(model)
     _, plan = planned(model, to, options, only, skip, no_forecast=True)
     found, chosen = plan.found, plan.chosen
     new_layers = {candidate.path: new for candidate, new in chosen}

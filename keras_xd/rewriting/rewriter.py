@@ -13,6 +13,7 @@ from keras_xd.core.type_aliases import Radix, Selection
 from keras_xd.graph import skips
 from keras_xd.graph.cost import multiply_adds
 from keras_xd.graph.replacing import LayerReplacer
+from keras_xd.layers.weight_normalization import without_weight_normalization
 from keras_xd.rewriting import spaces
 
 logger = logging.getLogger("keras_xd.rewriting")
@@ -136,6 +137,7 @@ def rewrite(
         "Searching for Convolutions and a More Ambitious NAS", 2020, for K-operations.
     """
     given = {"operations": operations, "depth": depth, "radix": radix, "padding": padding}
+    original, model = model, without_weight_normalization(model)
     space, plan = planned(model, to, {**layer_options, **given}, only, skip)
     new_layers = {id(old.layer): new for old, new in plan.chosen if old.skip is None}
     inserted = [(old.skip, new) for old, new in plan.chosen if old.skip is not None]
@@ -148,9 +150,9 @@ def rewrite(
     )
     result = replacer(model)
     space.start(model, result, plan)
-    compile_config.note_compilation(model, result)
+    compile_config.note_compilation(original, result)
     compile_config.watch_training(result)
-    compile_config.warn_of_own_training(model, "A rewritten model")
+    compile_config.warn_of_own_training(original, "A rewritten model")
     errors = filter(None, (getattr(x, "saving_error", None) for x in flatten_layers(result)))
     for error in list(errors)[:1]:
         logger.warning("keras_xd.rewrite: the result cannot be saved. %s", error)

@@ -21,11 +21,11 @@ def removable_architectures(model: keras.Model) -> tuple[ArchitectureLogits, Arc
     """Return the architecture of the normal and that of the reduction cells of a model."""
     kinds = architectures_of(model)
     for architecture in kinds:
-        if architecture.draws:
+        if architecture.draws or architecture.tiers == 1:
             raise ValueError(
-                "Operations are removed from cells that compute them all, of the relaxation "
-                "'perturbation', 'softmax' or 'partial'. "
-                f"Received: relaxation={architecture.relaxation!r}"
+                "Operations are removed from cells of two tiers that compute them all, of the "
+                "relaxation 'perturbation', 'softmax' or 'partial'. "
+                f"Received: relaxation={architecture.relaxation!r}, tiers={architecture.tiers}"
             )
     return kinds
 

@@ -4,7 +4,9 @@ import keras
 import numpy as np
 import pytest
 
+import keras_xd
 from keras_xd import models
+from keras_xd.testing import check_layer
 
 
 @pytest.mark.parametrize("dilated", [True, False])
@@ -28,9 +30,10 @@ def causal_convolution(x, kernel, bias, dilation):
     return y
 
 
-@pytest.mark.parametrize("dilated", [True, False])
-def test_computes_what_it_says(dilated, rng):
-    model = models.tcn((11, 3), 2, channels=5, levels=2, kernel_size=3, dilated=dilated)
+@pytest.mark.parametrize(("dilated", "normalized"), [(True, False), (False, False), (True, True)])
+def test_computes_what_it_says(dilated, normalized, rng):
+    options = {"dilated": dilated, "weight_normalization": normalized}
+    model = models.tcn((11, 3), 2, channels=5, levels=2, kernel_size=3, **options)
     for variable in model.variables:
         if "seed" not in variable.name:
             variable.assign(rng.normal(0, 0.5, size=variable.shape))
@@ -47,7 +50,12 @@ def test_computes_what_it_says(dilated, rng):
             kernel, bias = weights["level1_skip"]
             shortcut = x @ kernel[0] + bias
         for number in (1, 2):
-            x = causal_convolution(x, *weights[f"level{level}_conv{number}"], dilation)
+            kernel, bias, *scales = weights[f"level{level}_conv{number}"]
+            for scale in scales:  # of each filter, of its own norm
+                for i in range(5):
+                    kernel[..., i] *= scale[i] / np.linalg.norm(kernel[..., i])
+            assert len(scales) == normalized
+            x = causal_convolution(x, kernel, bias, dilation)
             x = np.maximum(x, 0)
         x = np.maximum(x + shortcut, 0)
     kernel, bias = weights["outputs"]
@@ -84,3 +92,62 @@ def test_dropout_follows_every_convolution():
     assert [layer.rate for layer in dropouts] == [0.3] * 4
     inputs = np.ones((1, 6, 2), "float32")
     assert np.abs(model(inputs, training=True) - model(inputs)).max() > 0
+
+
+def test_normalized_weights_begin_as_a_convolution_and_only_turn(rng):
+    layer = keras_xd.layers.WeightNormalizedConv1D(4, 3, dtype="float64")
+    inputs = rng.standard_normal((2, 9, 5))
+    layer.build(inputs.shape)
+    direction, _, scale = layer.trainable_weights
+    drawn = np.asarray(direction)
+    np.testing.assert_allclose(layer.kernel, drawn, rtol=1e-12)
+    np.testing.assert_allclose(scale, np.linalg.norm(drawn, axis=(0, 1)), rtol=1e-12)
+    model = keras.Sequential([layer])
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    model.fit(inputs, rng.standard_normal((2, 7, 4)), verbose=0)
+    step = np.asarray(direction) - drawn
+    assert np.abs(step).max() > 1e-3
+    np.testing.assert_allclose(np.sum(step * drawn, axis=(0, 1)), 0, atol=1e-12)
+    assert np.abs(np.asarray(scale) - np.linalg.norm(drawn, axis=(0, 1))).min() > 1e-4
+    direction.assign(0 * direction)
+    assert not np.any(np.asarray(layer.kernel))
+
+
+@pytest.mark.parametrize("options", [{"padding": "causal", "dilation_rate": 2}, {"strides": 2}])
+def test_a_layer_of_normalized_weights_is_one_of_keras(options):
+    check_layer(
+        keras_xd.layers.WeightNormalizedConv1D,
+        {"filters": 3, "kernel_size": 2, **options},
+        (2, 7, 3),
+    )
+
+
+@pytest.mark.parametrize(
+    ("to", "kind", "options"),
+    [
+        ("xd", "XDCausalConv1D", {}),
+        ("k_operation", "KOpCausalConv1D", {}),
+        ("darts", "MixedOperation1D", {"other_weight": 0.0}),
+        ("dash", "DashConv1D", {"other_weight": 0.0}),
+        ("masked", "MaskedConv1D", {}),
+        (None, "WeightNormalizedConv1D", {}),
+    ],
+)
+def test_normalized_weights_are_folded(to, kind, options, rng):
+    """Into the kernels of a search space and of a finalized model, in nested models too."""
+    network = models.tcn((12, 3), 3, channels=4, levels=2, weight_normalization=True, name="tcn")
+    inputs = keras.Input((12, 3))
+    model = keras.Model(inputs, network(inputs))
+    for variable in model.trainable_variables:
+        variable.assign(rng.normal(0, 0.5, size=variable.shape))
+    space = keras_xd.rewrite(model, to, **options) if to else model
+    finalized = keras_xd.finalize(space, **({"snap": 0.01} if to == "xd" else {}))
+    x = rng.standard_normal((2, 12, 3)).astype("float32")
+    kinds = []
+    for result in (space, finalized):
+        np.testing.assert_allclose(result(x), model(x), rtol=1e-4, atol=1e-4)
+        kinds.append(type(result.get_layer("tcn").get_layer("level2_conv1")).__name__)
+    assert kinds == [kind, "StaticXD" if to == "k_operation" else "Conv1D"]
+    if to == "xd":
+        after = keras_xd.forecast(model, to).parameters_after
+        assert after == space.count_params() and keras_xd.compare(model, space, x).worst is not None

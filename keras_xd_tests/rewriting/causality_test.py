@@ -29,7 +29,8 @@ def network():
 
 
 def tcn():
-    return keras_xd.models.tcn((STEPS, 4), 3, channels=4, levels=2, dropout=0.0)
+    options = {"dropout": 0.0, "weight_normalization": True}
+    return keras_xd.models.tcn((STEPS, 4), 3, channels=4, levels=2, **options)
 
 
 def movement(model, rng):

@@ -13,10 +13,13 @@ Experiments, each with results of its own in examples/results/chrysalis_<experim
 - `text`: ButterfLeNet-Text on MR, TREC and SST-2; `--kinds` takes SST-1, Subj, CR and MPQA too, and
   `--vectors` a file of word vectors, which then stay as they are;
 - `cifar100`: as `transfer`, from all classes of CIFAR-10 to those of CIFAR-100;
-- `spherical`: ButterfLeNet-Spherical on MNIST's digits on a sphere, upright and rotated;
+- `spherical`: ButterfLeNet-Spherical on MNIST's digits on a sphere, upright and rotated, beside the
+  expert, a network of spherical convolutions;
 - `depth`: ButterfLeNet from scratch with K-matrices of depth 1 to 9.
 
-Every training of every method has the same number of epochs. Fixed operations are trained once. A
+Every training of every method has the same number of epochs; with `--published` each of the four
+periods of SGDR has it, the operations that DARTS finds are trained offline by Adam, and K-layers
+have K-matrices for each pair of channels, as the paper says. Fixed operations are trained once. A
 search is evaluated with its own weights (supernet), and by `evaluate_search` with the
 architecture frozen and the weights trained from scratch (offline), also on the other classes
 (transfer). Finished runs are kept and not repeated; with `--keep` so are finished parts of a run.
@@ -69,7 +72,7 @@ CLASSIC = (*chrysalis_models.FIXED, *VISION)
 TEXT = ("convolution", "linear", "random", "sgd_warm", "sgd_scratch")
 TEXTS = ("mr", "trec", "sst2")
 MORE_TEXTS = tuple(name for name in text.FILES if name not in TEXTS)
-SPHERE = ("convolution", "random", "sgd_warm", "sgd_first_warm", "sgd_scratch")
+SPHERE = ("convolution", "random", "spherical", "sgd_warm", "sgd_first_warm", "sgd_scratch")
 DEPTH = ("convolution", *(f"depth_{depth}" for depth in range(1, 10)))
 EXPERIMENTS = {
     "lenet": Experiment("lenet", "sgd", IMAGES, CLASSIC, 8, 128),
@@ -197,16 +200,22 @@ def run(method, kind, seed, options):
     search = chrysalis_models.parts(method)[0]
     data, other = load(options.experiment, kind, seed, options)
     settings = {"recipe": experiment.recipe, "epochs": options.epochs, "seed": seed}
+    darts = (search or "").startswith("darts")
+    offline = settings | ({"recipe": "adam"} if options.published and darts else {})
 
     def task(own):
         return keras_xd.evaluation.Task(
-            build=lambda: chrysalis_models.network(experiment.backbone, method, own),
-            fit=lambda model: fit(model, own, xla=method == "k_layer", **settings),
+            build=lambda: chrysalis_models.network(
+                experiment.backbone, method, own, options.published
+            ),
+            fit=lambda model: fit(
+                model, own, xla=method == "k_layer" and not options.published, **offline
+            ),
             evaluate=lambda model: {"accuracy": accuracy(model, own)},
         )
 
     def searched(model):
-        fit(model, data, search=search, **settings)
+        fit(model, data, search=search, published=options.published, **settings)
 
     tasks = {"offline": task(data)} | ({} if other is None else {"transfer": task(other)})
     if search is None:
@@ -259,7 +268,8 @@ def describe(options):
     """Return what all runs of a results file have in common."""
     names = ("experiment", "epochs", "batch_size", "subset")
     vectors = {"vectors": options.vectors.name} if options.vectors else {}
-    return {name: getattr(options, name) for name in names} | vectors
+    published = {"published": True} if options.published else {}
+    return {name: getattr(options, name) for name in names} | vectors | published
 
 
 def parse(arguments):
@@ -271,11 +281,17 @@ def parse(arguments):
     parsing.add(parser, positive, epochs=None, batch_size=None, subset=None)
     parser.add_argument("--data-dir", help="else TFDS_DATA_DIR, of text KERAS_XD_DATA_DIR")
     parser.add_argument("--vectors", type=pathlib.Path, help="file of word vectors, for text")
+    parser.add_argument(
+        "--published",
+        action="store_true",
+        help="epochs of SGDR, offline training of DARTS and K-layers as in the paper",
+    )
     parser.add_argument("--keep", type=pathlib.Path, help="folder for finished parts of runs")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
     experiment = EXPERIMENTS[options.experiment]
-    shown = ("experiment", "methods", "kinds", "seeds", "epochs", "batch_size", "subset", "vectors")
+    shown = ("experiment", "methods", "kinds", "seeds", "epochs", "batch_size", "subset")
+    shown += ("vectors", "published")
     command = reporting.command("k/chrysalis.py", parser, options, shown)
     for name in ("methods", "kinds"):
         allowed, given = getattr(experiment, name), getattr(options, name)
@@ -285,7 +301,11 @@ def parse(arguments):
             parser.error(f"--{name} of {options.experiment} are {', '.join(allowed)}, not {given}")
     options.epochs = options.epochs or experiment.epochs
     options.batch_size = options.batch_size or experiment.batch_size
-    if options.epochs % 4 and any(method.startswith("sgdr") for method in options.methods):
+    if (
+        options.epochs % 4
+        and not options.published
+        and any(method.startswith("sgdr") for method in options.methods)
+    ):
         parser.error("--epochs must be a multiple of 4 for the 4 periods of SGDR")
     try:
         load(options.experiment, options.kinds[0], options.seeds[0], options)

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 
 import keras_xd
+from experiments.k.spherical_expert import spherical_expert
 from experiments.xd.cifar10 import MOMENTUM, WEIGHT_DECAY, schedule
 
 PAPER = keras_xd.recipes.paper("chrysalis")
@@ -19,8 +20,13 @@ PERIODS, PATIENCE = PAPER["supernet_sgdr"]["cycles"], PAPER["text"]["patience"]
 MODES = {"sgd": "joint", "sgdr": "joint", "darts1": "first_order", "darts2": "second_order"}
 
 
-def fit(model, data, recipe, epochs, seed, search=None, xla=False):
-    """Compile and fit a model; return it, or the `SearchModel` of it."""
+def fit(model, data, recipe, epochs, seed, search=None, xla=False, published=False):
+    """Compile and fit a model; return it, or the `SearchModel` of it.
+
+    A published search by SGDR has as many epochs in each of its periods, else it has in all.
+    """
+    if published and search == "sgdr":
+        epochs *= PERIODS
     train, others = [data.train], {}
     if search in ("darts1", "darts2"):
         train = halves(*data.train, seed)
@@ -107,6 +113,7 @@ FIXED = {
     "convolution": "convolution",
     "linear": "linear layers",
     "k_layer": "K-layers",
+    "spherical": "spherical convolutions, the expert",
     "random": "random K-operations, depth 9",
 }
 
@@ -128,9 +135,13 @@ def title(method):
     return f"{SEARCHES[search]}, {begin[start]}" + (f", depth {depth}" if depth else "")
 
 
-def network(backbone, method, data):
+def network(backbone, method, data, published=False):
     """Return the model of a method for a data set; that of a search is its search space."""
     shape = data.train[0].shape[1:]
+    if method == "spherical":
+        return spherical_expert(shape, data.classes)
+    if method == "k_layer" and published:
+        return k_layers(BACKBONES[backbone](shape, data.classes))
     if method in ("linear", "k_layer"):
         layer = keras.layers.Dense if method == "linear" else keras_xd.layers.KDense
         if backbone == "text":
@@ -171,6 +182,22 @@ def k_operations(model, start, depth=None):
             options = {"operation": keras_xd.layers.KOperation(**options)}
         model = keras_xd.rewrite(model, to="k_operation", only=group, **options)
     return model
+
+
+def k_layers(model):
+    """Return a network with two K-matrices for each pair of channels in place of a convolution."""
+
+    def twin(layer):
+        if not isinstance(layer, keras.layers.Conv2D):
+            return type(layer).from_config(layer.get_config())
+        return keras_xd.layers.KLayer(
+            layer.filters,
+            data_format=layer.data_format,
+            activation=layer.activation,
+            name=layer.name,
+        )
+
+    return keras.models.clone_model(model, clone_function=twin)
 
 
 def dense_lenet(shape, classes, layer_class):

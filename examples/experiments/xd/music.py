@@ -95,6 +95,7 @@ def differences(runs):
 
 def page(settings, runs, written):
     """Return the results page."""
+    normalized = "with" if settings.get("weight_normalization") else "without the published"
     lines = [
         "# Polyphonic music: TCN and two causal XD searches",
         "",
@@ -121,7 +122,7 @@ def page(settings, runs, written):
         "## Settings",
         "",
         f"- Network: {settings['levels']} levels, {settings['channels']} channels, kernel 2, "
-        f"dropout {DROPOUT:g}, without the published weight normalization.",
+        f"dropout {DROPOUT:g}, {normalized} weight normalization.",
         f"- Weights: Adam, rate {WEIGHTS_RATE:g}, norm of the gradient clipped at "
         f"{CLIPPING:g}; architecture: Adam, rate {ARCHITECTURE_RATE:g}, "
         "not clipped. Rates are constant.",
@@ -244,25 +245,13 @@ def backbone(options, steps, dilated=False):
         levels=options.levels,
         dilated=dilated,
         dropout=DROPOUT,
+        weight_normalization=options.weight_normalization,
     )
 
 
 def causal_space(model):
     """Return a copy of a network whose causal convolutions are XD-operations that stay causal."""
-
-    def twin(layer):
-        config = layer.get_config()
-        if type(layer) is not keras.layers.Conv1D:
-            return type(layer).from_config(config)
-        del config["padding"]
-        return keras_xd.layers.XDCausalConv1D.from_config({**config, **SEARCH})
-
-    space = keras.models.clone_model(model, clone_function=twin)
-    for old, new in zip(model.layers, space.layers, strict=True):
-        for name in ("kernel", "bias"):
-            if hasattr(old, name):
-                getattr(new, name).assign(getattr(old, name))
-    return space
+    return keras_xd.rewrite(model, to="xd", **SEARCH)
 
 
 def windowed_space(model):
@@ -362,6 +351,8 @@ def parse(arguments):
     parsing.add(parser, positive, batch_size=(4, "chunks of a batch"), size=(64, "of a chunk"))
     parsing.add(parser, positive, context=(24, "steps a chunk scores not"), window=40)
     parsing.add(parser, positive, channels=150, levels=3)
+    normalized = "normalize the weights, as published; a search begins with their kernels"
+    parser.add_argument("--weight-normalization", action="store_true", help=normalized)
     parser.add_argument("--data-dir", help="folder of the data; KERAS_XD_DATA_DIR by default")
     parser.add_argument("--pieces", choices=music.TITLES, default="jsb", help="the data")
     parser.add_argument("--synthetic", action="store_true", help="made-up pieces, to try it out")
@@ -393,6 +384,7 @@ def describe(options, data, arguments):
         "pieces": [len(part) for part in data],
         "steps": [sum(len(piece) - 1 for piece in part) for part in data],
         **{name: getattr(options, name) for name in shown},
+        **({"weight_normalization": True} if options.weight_normalization else {}),
     }
 
 

@@ -11,6 +11,12 @@ from keras import ops
 
 from keras_xd.core import fixed_architecture, splitting, validation
 from keras_xd.core.configured import ConfiguredLayer
+from keras_xd.core.mixtures import (
+    SMALLEST_PROBABILITY,
+    UPDATES,
+    ProbabilityFloor,
+    with_update,
+)
 from keras_xd.core.randomness import gumbel_noise
 from keras_xd.core.tracing import traced_part
 from keras_xd.core.type_aliases import Description, LayerOptions, Shape, Tensor
@@ -37,7 +43,6 @@ from keras_xd.layers.cells.relaxation import (
     drawn_paths,
 )
 
-SMALLEST_PROBABILITY = 1e-5
 # The softmax of it and of zeros is 1 in float32. Training hardly moves such logits, random ones of
 # `random_values` lead by 11.6 at most, and those of `keep` by less than what says a decision.
 _DECIDED, _LEAD, _KEPT = 30.0, 20.0, 15.0
@@ -76,6 +81,8 @@ class ArchitectureLogits(ConfiguredLayer):
 
     In inference those that draw compute the most likely operations.
 
+    GAEA PC-DARTS is the relaxation `"partial"`, `update="exponentiated_gradient"` and `tiers=1`.
+
     Args:
         reduction: whether it is for reduction cells; for normal ones otherwise.
         operations: names of the operations; XD-operations are added by
@@ -84,10 +91,16 @@ class ArchitectureLogits(ConfiguredLayer):
             0.001, and what is drawn.
         relaxation: `"softmax"`, `"gumbel"`, `"sampled"`, `"single_path"`, `"partial"` or
             `"perturbation"`, see above.
+        update: `"softmax"`, or `"exponentiated_gradient"` for the relaxations `"softmax"` and
+            `"partial"`: a step of `keras.optimizers.SGD(η)` is that of GAEA for the probabilities
+            of operations and of edges, as in `MixedOperation`.
+        tiers: 1, with the same relaxations, for the cells of DARTS: a block is what its first tier
+            makes, and the operation of the second one is derived as an identity.
 
     Raises:
         ValueError: for unknown, equal or fewer than two operations, or none that makes features;
-            for XD-operations where operations are drawn.
+            for XD-operations where operations are drawn; for an update or one tier with other
+            relaxations than these, or one tier without an identity.
 
     Example:
 
@@ -101,7 +114,8 @@ class ArchitectureLogits(ConfiguredLayer):
         "Neural Operator Search", 2020, equation 7; Dong and Yang, "Searching for a Robust Neural
         Architecture in Four GPU Hours", 2019 (`"gumbel"`); Cai et al., "ProxylessNAS", 2019
         (`"sampled"`); Xu et al., "PC-DARTS", 2020 (`"partial"`); Wang et al., "Rethinking
-        Architecture Selection in Differentiable NAS", 2021 (`"perturbation"`).
+        Architecture Selection in Differentiable NAS", 2021 (`"perturbation"`); Li et al.,
+        "Geometry-Aware Gradient Algorithms for Neural Architecture Search", 2021 (GAEA).
     """
 
     def __init__(
@@ -110,6 +124,8 @@ class ArchitectureLogits(ConfiguredLayer):
         operations: Sequence[str] = NOS_OPERATIONS,
         seed: int | None = None,
         relaxation: str = "softmax",
+        update: str = "softmax",
+        tiers: int = 2,
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**{"dtype": "float32", **kwargs})
@@ -117,6 +133,17 @@ class ArchitectureLogits(ConfiguredLayer):
         self.operations = checked_operations(operations)
         self.seed = validation.seed(seed)
         self.relaxation = validation.one_of(relaxation, RELAXATIONS, "relaxation")
+        self.update = validation.one_of(update, UPDATES, "update")
+        self.tiers = validation.one_of(tiers, (1, 2), "tiers")
+        if (update, tiers) != ("softmax", 2) and relaxation not in ("softmax", "partial"):
+            raise ValueError(
+                "update='exponentiated_gradient' and tiers=1 need the relaxation 'softmax' or "
+                f"'partial'. Received: {update=}, {tiers=}, {relaxation=}"
+            )
+        if tiers == 1 and "identity" not in self.operations:
+            raise ValueError(
+                f"With tiers=1 one of the `operations` must be 'identity'. Received: {operations=}"
+            )
         self.temperature, self.edge_logits, self._drawing_seed = None, None, self.seed
         if self.draws:
             if set(self.operations) & set(XD_OPERATIONS):
@@ -128,17 +155,19 @@ class ArchitectureLogits(ConfiguredLayer):
                 self._drawing_seed = random.randrange(2**31)
 
     def build(self, input_shape: Shape | None = None) -> None:
+        initializer = keras.initializers.RandomNormal(stddev=1e-3, seed=self.seed)
         self.logits = self.add_weight(
             name="logits",
-            shape=(EDGES, len(self.operations)),
-            initializer=keras.initializers.RandomNormal(stddev=1e-3, seed=self.seed),
+            shape=(EDGES if self.tiers > 1 else FIRST_TIER_EDGES, len(self.operations)),
+            initializer=initializer,
+            constraint=None if self.update == "softmax" else ProbabilityFloor(),
             autocast=False,
         )
         if self.relaxation in WITH_EDGES:
             self.edge_logits = self.add_weight(
                 name="edge_logits",
                 shape=(FIRST_TIER_EDGES,),
-                initializer=keras.initializers.RandomNormal(stddev=1e-3, seed=self.seed),
+                initializer=initializer,
                 autocast=False,
             )
         if self.relaxation in WITH_TEMPERATURE:
@@ -165,7 +194,12 @@ class ArchitectureLogits(ConfiguredLayer):
     @property
     def operation_probabilities(self) -> Tensor:
         """The probability of each operation on its edge, a tensor."""
-        return ops.softmax(ops.convert_to_tensor(self.logits), axis=-1)
+        logits = ops.convert_to_tensor(self.logits)
+        found = with_update(self.update, logits, ops.softmax(logits, axis=-1))
+        if self.tiers > 1:
+            return found
+        second = np.eye(len(self.operations), dtype="float32")[self.operations.index("identity")]
+        return ops.concatenate([found, np.tile(second, (BLOCKS, 1))])
 
     @property
     def edge_probabilities(self) -> Tensor:
@@ -173,8 +207,10 @@ class ArchitectureLogits(ConfiguredLayer):
         if self.edge_logits is None:
             return ops.ones((EDGES,), "float32")
         sizes = [len(sources) for sources in SOURCES]
-        parts = splitting.split(ops.convert_to_tensor(self.edge_logits), sizes, axis=0)
-        return ops.concatenate([*map(ops.softmax, parts), ops.ones((BLOCKS,), "float32")])
+        logits = ops.convert_to_tensor(self.edge_logits)
+        parts = map(ops.softmax, splitting.split(logits, sizes, axis=0))
+        found = with_update(self.update, logits, ops.concatenate(list(parts)))
+        return ops.concatenate([found, ops.ones((BLOCKS,), "float32")])
 
     @property
     def expected_operations(self) -> Tensor:
@@ -224,7 +260,7 @@ class ArchitectureLogits(ConfiguredLayer):
     @property
     def genotype_of_probabilities(self) -> CellGenotype:
         """The cell of the largest `probabilities`, see `keras_xd.genotypes.derive_cell`."""
-        if self.edge_logits is None:
+        if self.edge_logits is None and self.tiers > 1:
             return derive_cell(ops.convert_to_numpy(self.logits), self.operations)
         return cell_of_weights(ops.convert_to_numpy(self.probabilities), self.operations)
 
@@ -238,7 +274,7 @@ class ArchitectureLogits(ConfiguredLayer):
                 logits[edge, self.operations.index(operation)] = edges[edge] = _DECIDED
             column = self.operations.index(block.second)
             logits[second_tier_edge(number), column] = _DECIDED
-        self.logits.assign(logits)
+        self.logits.assign(logits[: self.logits.shape[0]])
         if self.edge_logits is not None:
             self.edge_logits.assign(edges)
 
@@ -282,9 +318,10 @@ class ArchitectureLogits(ConfiguredLayer):
         `entropy/relative` is that divided by the entropy of equal ones. With `edge_logits` there
         are the `edge_probabilities` too.
         """
-        values = np.asarray(ops.convert_to_numpy(self.operation_probabilities), "float64")
+        values = ops.convert_to_numpy(self.operation_probabilities)[: self.logits.shape[0]]
+        values = np.asarray(values, "float64")
         logarithms = np.log(np.where(values > 0, values, 1.0))
-        entropy = abs(float(-np.sum(values * logarithms) / EDGES))
+        entropy = abs(float(-np.sum(values * logarithms) / len(values)))
         relative = entropy / math.log(len(self.operations))
         means = zip(self.operations, values.mean(axis=0), strict=True)
         found = {
@@ -298,7 +335,7 @@ class ArchitectureLogits(ConfiguredLayer):
 
     def random_values(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Return values of `architecture_variables` for probabilities drawn evenly from all."""
-        values = [generator.dirichlet(np.ones(len(self.operations)), size=EDGES)]
+        values = [generator.dirichlet(np.ones(len(self.operations)), size=self.logits.shape[0])]
         if self.edge_logits is not None:
             parts = [generator.dirichlet(np.ones(len(sources))) for sources in SOURCES]
             values.append(np.concatenate(parts))

@@ -46,6 +46,7 @@ class DerivedCell(OperatorCell):
         partial_channels: as in `HeterogeneousCell`.
         seed: an integer makes drop-path reproducible.
         calibration_gate: as in `HeterogeneousCell`.
+        tiers: 1 for cells of DARTS, whose second tiers are identities and so are left out.
 
     Call arguments:
         inputs: list of two tensors, the outputs of the cell before the last one and of the last.
@@ -83,6 +84,7 @@ class DerivedCell(OperatorCell):
         partial_channels: int = 1,
         seed: int | None = None,
         calibration_gate: str | None = None,
+        tiers: int = 2,
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(
@@ -102,6 +104,12 @@ class DerivedCell(OperatorCell):
                 f"Received: genotype_cell={genotype_cell!r}"
             )
         self.genotype_cell = genotype_cell
+        self.tiers = validation.one_of(tiers, (1, 2), "tiers")
+        if tiers == 1 and any(block.second != "identity" for block in genotype_cell.blocks):
+            raise ValueError(
+                "The second tiers of a cell with tiers=1 must be identities. "
+                f"Received: genotype_cell={genotype_cell}"
+            )
         self.drop_path = validation.number_within(drop_path, "[)", 0, 1, "drop_path")
         self.seed = validation.seed(seed)
         self.drop_path_progress = None
@@ -213,11 +221,13 @@ def derived_from(cell: OperatorCell) -> keras.layers.Layer:
         affine=False,
         partial_channels=cell.partial_channels,
         calibration_gate=cell.calibration_gate,
+        tiers=cell.tiers,
     )
     pairs = list(zip(cell.preprocessing, plain.preprocessing, strict=True))
     pairs += [
         (cell.edge_operation(edge, operation), layer)
         for (edge, operation), layer in zip(plain.edges, plain.operations, strict=True)
+        if layer.weights
     ]
     for old, new in pairs:
         cloning.copy_state(old, new)

@@ -34,9 +34,11 @@ class OperatorCell(ConfiguredLayer):
     """Base class of cells: two inputs brought to one shape, four blocks, their concatenation.
 
     A subclass makes its operations in the constructor, `self.operations`, and gives
-    `used_operations`, `operation_shapes`, `block_sources`, `first_tier` and `second_tier`. The
-    arguments are those of `HeterogeneousCell` and `DerivedCell`.
+    `tiers`, `used_operations`, `operation_shapes`, `block_sources`, `first_tier` and `second_tier`.
+    The arguments are those of `HeterogeneousCell` and `DerivedCell`.
     """
+
+    tiers: int
 
     def __init__(
         self,
@@ -97,6 +99,9 @@ class OperatorCell(ConfiguredLayer):
                     for n in sources
                 ]
                 surrogate = self._with_other_channels(made, others)
+            if self.tiers == 1:
+                nodes.append(surrogate)
+                continue
             made = self.second_tier(block, self.operated(surrogate), common, training)
             if self.partial_channels > 1:
                 others = [surrogate[..., self.operation_filters :]]

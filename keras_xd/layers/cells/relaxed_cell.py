@@ -52,9 +52,10 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         z = F + F · A + F ∗ D
 
     in the first tier, with 2, 3, 4 or 5 nodes `x_i`, and then the same of `z` alone in the second:
-    18 edges. The outputs are the channels of all four new nodes. All dynamic kernels of a tier,
-    those of 3 × 3 with zeros around them, are one sum and one convolution. Other relaxations
-    compute less in a step: see `relaxation` of `ArchitectureLogits`.
+    18 edges. Weights with `tiers=1` have no second tier. The outputs are the channels of all four
+    new nodes. All dynamic kernels of a tier, those of 3 × 3 with zeros around them, are one sum and
+    one convolution. Other relaxations compute less in a step: see `relaxation` of
+    `ArchitectureLogits`.
 
     `finalize()` keeps the operations of `genotype`, without their probabilities as factors, in a
     `DerivedCell`. It has other outputs than the relaxed cell, as no probabilities take edges away.
@@ -158,18 +159,20 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         for block in range(BLOCKS):
             for source in SOURCES[block]:
                 self._make_edge(block, source, operations)
-        for block in range(BLOCKS):
+        # Edges of second tiers come last, and so do the nodes that they come from.
+        second = BLOCKS if self.tiers > 1 else 0
+        for block in range(second):
             self._make_edge(block, None, operations)
         self.operations = tuple(layer for layer, _ in operations.values())
         self._sources = tuple(source for _, source in operations.values())
         self.edges = None
         if stacked:
-            sources = [*range(NODES), *([None] * BLOCKS)]
+            sources = [*range(NODES), *([None] * second)]
             self.edges = FusedEdgeOps(
                 self.operation_filters,
                 stacked,
                 strides=[self.strides_from(source) for source in sources],
-                nodes=[*EDGE_SOURCES[:-BLOCKS], *range(NODES, NODES + BLOCKS)],
+                nodes=[*EDGE_SOURCES[:-BLOCKS], *range(NODES, NODES + second)],
                 name="edges",
                 dtype=self.dtype_policy,
             )
@@ -185,6 +188,11 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
     def shared_parts(self) -> dict[str, Any]:
         """What a copy of a model must copy once for all cells, by the name of the argument."""
         return {"weights": self.architecture}
+
+    @property
+    def tiers(self) -> int:
+        """The number of tiers of a block, that of the weights."""
+        return self.architecture.tiers
 
     @property
     def used_operations(self) -> tuple[str, ...]:
@@ -241,6 +249,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         rows = self.architecture.probabilities
         found = {"probabilities": ops.cast(rows, self.compute_dtype)}
         if self.edges is not None:
+            rows = rows[: len(self.edges.nodes)]
             if self._layer_names:
                 columns = [self.operation_names.index(name) for name in self.edges.operations]
                 rows = ops.take(rows, columns, axis=1)
@@ -362,7 +371,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             strides = self.strides_from(source)
             key = name, strides, source is None or source >= INPUTS
             if key not in known:
-                if name in XD_OPERATIONS:  # which are counted when they are built
+                if (edge, name) in self._numbers:  # which are counted when they are built
                     operation = self.edge_operation(edge, name)
                 else:
                     operation = self.make_operation(name, strides, name)

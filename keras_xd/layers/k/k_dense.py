@@ -1,4 +1,4 @@
-"""KDense: a dense layer whose kernel is a structured matrix."""
+"""Layers of K-matrices that are all weights, the baselines of K-operations."""
 
 import math
 from typing import Unpack
@@ -10,7 +10,8 @@ from keras.layers import InputSpec
 
 from keras_xd import kmatrix
 from keras_xd.core import shapes, validation
-from keras_xd.core.configured import BiasedLayer, bias_of
+from keras_xd.core.configured import BiasedLayer, bias_of, checked_data_format
+from keras_xd.core.protocol import add_bounded_weight
 from keras_xd.core.quantization import QuantizedWeights
 from keras_xd.core.type_aliases import (
     BiasOptions,
@@ -41,7 +42,8 @@ class KDense(BiasedLayer, QuantizedWeights):
     numbers of inputs and units; the inputs are continued by zeros and the first `units` results
     are kept. That takes `depth · n · Σ r_j` parameters, `O(n log n)` for small radices, instead of
     `inputs · units`. The K-matrix is an ordinary model weight: the layer is no search space but the
-    fixed baseline (the K-layer) that search spaces are compared with.
+    fixed baseline that search spaces are compared with. `KLayer` has a K-matrix for every pair of
+    channels.
 
     It computes what the family `"kaleidoscope"` of `StructuredDense` does, and has other starts,
     complex ones too.
@@ -87,8 +89,7 @@ class KDense(BiasedLayer, QuantizedWeights):
 
     Reference:
         Dao et al., "Kaleidoscope: An Efficient, Learnable Representation For All Structured Linear
-        Maps", 2020; the K-layer of Roberts et al., "Searching for Convolutions and a More
-        Ambitious NAS", 2020, section 4.
+        Maps", 2020.
     """
 
     quantized_weights = ("kernel",)
@@ -173,3 +174,147 @@ class KDense(BiasedLayer, QuantizedWeights):
             stages[0] = constructions.scaled(stages[0], scale)
         weights = constructions.kmatrix_weights(stages, "float64")
         return ops.convert_to_tensor(weights[:, : shape[1]], dtype=dtype)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class KLayer(BiasedLayer):
+    """The K-layer in place of a convolution: K-matrices of their own for every pair of channels.
+
+        y_i = activation(Σ_j (P_1[i, j] ⊗ … ⊗ P_r[i, j]) · x_j + bias_i)
+
+    Each of the `r` spatial axes has a real K-matrix of `depth` butterflies, so images have two for
+    each pair. A product of two K-matrices on an axis is one of twice the depth. The spatial sizes
+    stay as they are. All of it is weights: the layer is a fixed baseline like `KDense`, and more
+    expressive than a K-operation, whose matrices all pairs share.
+
+    Args:
+        filters: number of output channels.
+        depth, radix: as in `KDense`, of each matrix.
+        data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
+        activation: activation function, or `None`.
+        use_bias: whether each output channel has a bias.
+        bias_initializer: initializer of the bias.
+        bias_regularizer, activity_regularizer: optional regularizers.
+        bias_constraint: optional constraint.
+        seed: integer, makes the random start reproducible: orthogonal matrices, scaled so that the
+            outputs have the variance of the inputs.
+
+    Input shape:
+        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first".
+
+    Output shape:
+        `(batch, *spatial, filters)` or `(batch, filters, *spatial)`.
+
+    Raises:
+        ValueError: for arguments outside these rules, unknown spatial sizes, and matrices of more
+            than 2²⁸ numbers.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.KLayer(6)
+    >>> layer(np.ones((2, 8, 8, 3), "float32")).shape
+    TensorShape([2, 8, 8, 6])
+    >>> layer.count_params()  # 2 · 3 · 6 matrices of 2 · 8 · (2 + 2 + 2) numbers, and 6 biases
+    3462
+
+    Reference:
+        Roberts et al., "Searching for Convolutions and a More Ambitious NAS", 2020, appendix C.1.1.
+    """
+
+    add_weight = add_bounded_weight
+
+    def __init__(
+        self,
+        filters: int,
+        depth: int = 2,
+        radix: Radix = None,
+        *,
+        data_format: str | None = None,
+        seed: int | None = None,
+        **kwargs: Unpack[BiasOptions],
+    ):
+        super().__init__(**kwargs)
+        self.filters = validation.positive_integer(filters, "filters")
+        self.depth = validation.depth(depth)
+        self.radix = tuple(radix) if isinstance(radix, list) else radix
+        check_radix(self.radix)
+        self.data_format = checked_data_format(data_format)
+        self.seed = validation.seed(seed)
+        self.input_spec = InputSpec(min_ndim=3, max_ndim=5)
+
+    def build(self, input_shape: Shape) -> None:
+        channels, sizes = self._channels_and_sizes(input_shape)
+        if None in (channels, *sizes):
+            raise validation.UnknownSizeError(
+                "A K-layer must know all sizes but the batch's when it is built. "
+                f"Received: input_shape={tuple(input_shape)} of layer '{self.name}'"
+            )
+        options = {"radix": self.radix, "depth": self.depth}
+        self._products = [structured_product("kaleidoscope", n, n, options) for n in sizes]
+        pairs, seed = channels * self.filters, self.seed
+        rng = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
+        for index, product in enumerate(self._products):
+            numbers = pairs * max(product.inputs**2, product.parameters)
+            validation.matrix_numbers(numbers, f"the matrices of layer '{self.name}'")
+            gain = product.plan.n / product.inputs / (1 if index else channels)
+            drawn = _random_kernels(product.plan.radices, (pairs, self.depth), gain, rng)
+            kernel = self.add_weight(
+                name=f"kernel{index}",
+                shape=(pairs, *product.shapes[0]),
+                initializer=lambda shape, dtype, drawn=drawn: ops.convert_to_tensor(drawn, dtype),
+                autocast=False,
+            )
+            setattr(self, kernel.name, kernel)  # TensorFlow's checkpoints see no lists
+        self.bias = bias_of(self, (self.filters,))
+
+    @property
+    def kernels(self) -> list[keras.Variable]:
+        """The weights of each axis: one K-matrix after another, of all pairs of channels."""
+        return [getattr(self, f"kernel{index}") for index in range(len(self._products))]
+
+    def call(self, inputs: Tensor) -> Tensor:
+        last = self.data_format == "channels_last"
+        outputs = inputs if last else ops.moveaxis(inputs, 1, -1)
+        channels, rank = outputs.shape[-1], len(self._products)
+        for axis, (kernel, product) in enumerate(zip(self.kernels, self._products, strict=True)):
+            kernel = ops.convert_to_tensor(kernel)  # JAX maps no variables
+            matrices = ops.vectorized_map(lambda one, p=product: p.multiplied_out([one]), kernel)
+            shape = (channels, self.filters, product.inputs, product.inputs)
+            matrices = ops.cast(ops.reshape(matrices, shape), outputs.dtype)
+            # Axes s, t, u of input channel j become x, y, z of output channel i, one by one.
+            done, old, new, to_come = "xyz"[:axis], "stu"[axis], "xyz"[axis], "stu"[axis + 1 : rank]
+            given, left = "ji" if axis else "j", "ji" if to_come else "i"
+            equation = f"b{done}{old}{to_come}{given},ji{old}{new}->b{done}{new}{to_come}{left}"
+            outputs = ops.einsum(equation, outputs, matrices)
+        outputs = self.activated(outputs)
+        return outputs if last else ops.moveaxis(outputs, -1, 1)
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        _, sizes = self._channels_and_sizes(input_shape)
+        if self.data_format == "channels_last":
+            return (input_shape[0], *sizes, self.filters)
+        return (input_shape[0], self.filters, *sizes)
+
+    def multiply_adds(self, input_shape: Shape) -> int:
+        """Return the multiply–adds of one sample; folding, done once a batch, is not counted."""
+        channels, sizes = self._channels_and_sizes(input_shape)
+        return channels * self.filters * math.prod(sizes) * sum(sizes)
+
+    def _channels_and_sizes(self, input_shape):
+        _, *sizes = input_shape
+        channels = sizes.pop(-1 if self.data_format == "channels_last" else 0)
+        return channels, sizes
+
+
+def _random_kernels(radices, leading, gain, rng):
+    """Return weights of random orthogonal K-matrices, scaled to give a vector the variance `gain`.
+
+    Args:
+        radices: of each butterfly.
+        leading: how many K-matrices, and of how many butterflies each.
+    """
+    stages = constructions.random_orthogonal(radices, rng, leading)
+    flat = [np.swapaxes(stage.real, -3, -1).reshape(*leading, 1, -1) for stage in stages]
+    return np.concatenate(flat, axis=-1) * gain ** (0.5 / (len(stages) * leading[1]))

@@ -11,7 +11,13 @@ from keras import ops
 from keras_xd.core import validation
 from keras_xd.core.configured import built_like
 from keras_xd.core.convolutions import ConvolutionOfAnyRank
-from keras_xd.core.mixtures import SMALLEST_PROBABILITY, CandidateMixture, expected_count
+from keras_xd.core.mixtures import (
+    UPDATES,
+    CandidateMixture,
+    ProbabilityFloor,
+    expected_count,
+    with_update,
+)
 from keras_xd.core.type_aliases import Shape, Sizes, Tensor
 from keras_xd.layers.mixed.discrete_operation import (
     DARTS_OPERATIONS,
@@ -20,7 +26,6 @@ from keras_xd.layers.mixed.discrete_operation import (
 )
 from keras_xd.layers.mixed.operation_layer import OperationLayer, OperationOptions
 
-UPDATES = ("softmax", "exponentiated_gradient")
 _CONVOLUTIONS = (keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
 # exp(-150) is zero in float32.
 _LOGIT_OF_ALL = 150.0
@@ -83,7 +88,7 @@ class MixedConvolution(OperationLayer, CandidateMixture):
             name="logits",
             shape=start.shape,
             initializer=lambda shape, dtype=None: ops.convert_to_tensor(start, dtype),
-            constraint=_ProbabilityFloor() if self.update == "exponentiated_gradient" else None,
+            constraint=ProbabilityFloor() if self.update == "exponentiated_gradient" else None,
             autocast=False,
         )
 
@@ -101,11 +106,7 @@ class MixedConvolution(OperationLayer, CandidateMixture):
     def probabilities(self) -> Tensor:
         """The probability of each operation, a tensor."""
         logits = ops.convert_to_tensor(self.logits)
-        probabilities = ops.softmax(logits)
-        if self.update == "softmax":
-            return probabilities
-        # The value is that of the softmax, and the derivative that of the identity.
-        return ops.stop_gradient(probabilities) + (logits - ops.stop_gradient(logits))
+        return with_update(self.update, logits, ops.softmax(logits))
 
     def operate(self, x: Tensor) -> Tensor:
         """Return the mixture of the operations; inputs and outputs have their channels last."""
@@ -297,14 +298,6 @@ class MixedOperation2D(MixedConvolution, keras.layers.Conv2D):
     """As `MixedOperation`, over two spatial axes."""
 
     rank = 2
-
-
-class _ProbabilityFloor(keras.constraints.Constraint):
-    """Keeps logits where no probability is below the smallest one that GAEA leaves."""
-
-    def __call__(self, logits):
-        total = ops.logsumexp(logits)
-        return ops.maximum(logits - total, math.log(SMALLEST_PROBABILITY))
 
 
 def _checked_candidates(candidates):

@@ -64,7 +64,10 @@ RUNS = {
         *("chrysalis", 4, f"--experiment transfer --kinds permuted {CHRYSALIS}"),
         ("convolution", "random", "sgd_warm"),
     ),
-    "lenet": ("chrysalis", 4, f"--experiment lenet --kinds plain {CHRYSALIS}", ("k_layer",)),
+    "lenet": (
+        *("chrysalis", 4, f"--experiment lenet --published --kinds plain {CHRYSALIS}"),
+        ("k_layer",),
+    ),
     "cifar100": (
         *("chrysalis", 4, f"--experiment cifar100 --kinds plain {CHRYSALIS}"),
         ("convolution",),
@@ -73,7 +76,7 @@ RUNS = {
     "text": ("chrysalis", 4, f"--experiment text --kinds mr {CHRYSALIS}", ("linear", "sgd_warm")),
     "spherical": (
         *("chrysalis", 4, f"--experiment spherical --kinds rotated --subset 4 {CHRYSALIS}"),
-        ("convolution",),
+        ("convolution", "spherical"),
     ),
     "depth": ("chrysalis", 4, f"--experiment depth {CHRYSALIS}", ("depth_2",)),
     "search": ("nos", 8, f"search {NOS} --seeds 3", ("nos_guided", "resnet")),

@@ -202,6 +202,9 @@ def cell(layer, inputs, weights, gates=(1,) * 8, of_edges=(1,) * 18):
         others = [other for other, is_used in zip(others, used, strict=True) if is_used]
         edge += len(nodes)
         z = with_others(tier(edges, gates[block]), others)
+        if layer.tiers == 1:
+            nodes.append(z)
+            continue
         y = tier([(14 + block, z[..., :width])], gates[4 + block], base=z[..., :width])
         nodes.append(with_others(y, [z[..., width:]]))
     return np.concatenate(nodes[2:], axis=-1)

@@ -4,12 +4,15 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd import genotypes, layers
+import keras_xd
+from keras_xd import genotypes, layers, models
 from keras_xd.testing import assert_close
+from keras_xd.training.operation_ablation import removable_architectures
 from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.cells.cell_references import randomized, softmax
 
 NAMES = ("dilated_3", "identity", "spatial_attention", "dynamic_3")
+GAEA = {"relaxation": "partial", "update": "exponentiated_gradient", "tiers": 1}
 
 
 def weights_of(rng, reduction=False, relaxation="partial"):
@@ -59,3 +62,107 @@ def test_other_relaxations_have_all_channels(rng):
     weights = weights_of(rng, relaxation="softmax")
     assert layers.HeterogeneousCell(8, weights).partial_channels == 1
     np.testing.assert_array_equal(np.asarray(weights.edge_probabilities), np.ones(18))
+
+
+def test_a_step_of_gaea_is_that_of_numpy(rng):
+    """θ ← θ exp(-η g), clamped and normalised, by numerical derivatives of the whole cell."""
+    names, size, rate = ("dilated_3", "identity"), 4, 2.0
+    weights = layers.ArchitectureLogits(operations=names, **GAEA)
+    cell = layers.HeterogeneousCell(8, weights)
+    inputs = keras.Input((size, size, 3))
+    model = keras.Model(inputs, cell([inputs, inputs]))
+    for part in (cell.edges, *cell.preprocessing):
+        randomized(part, rng).trainable = False
+    weights.logits.assign(rng.standard_normal((14, 2)))
+    weights.logits[3].assign([6.0, -6.0])  # one probability is below the smallest one
+    weights.edge_logits.assign(rng.standard_normal(14))
+    x = rng.standard_normal((2, size, size, 3)).astype("float32")
+    y = rng.standard_normal((2, size, size, 32)).astype("float32")
+    theta = softmax(np.asarray(weights.logits, "float64"), -1)
+    edges = edge_probabilities(weights)
+
+    def loss(theta, edges):
+        probabilities = np.concatenate([theta, np.zeros((4, 2))]) * edges[:, None]
+        return np.mean((cell_references.cell(cell, [x, x], probabilities, of_edges=edges) - y) ** 2)
+
+    def slope(*place):
+        values = []
+        for sign in (1, -1):
+            moved = theta.copy(), edges.copy()
+            moved[len(place) == 1][place] += sign * 1e-4
+            values.append(loss(*moved))
+        return (values[0] - values[1]) / 2e-4
+
+    model.compile(keras.optimizers.SGD(rate), "mse", run_eagerly=True)
+    assert model.train_on_batch(x, y) == pytest.approx(loss(theta, edges), rel=1e-5)
+    found = np.asarray(weights.operation_probabilities)[:14]
+    for row in (0, 3, 6, 13):
+        wanted = theta[row] * np.exp(-rate * np.array([slope(row, 0), slope(row, 1)]))
+        wanted = np.maximum(wanted / wanted.sum(), 1e-5)
+        np.testing.assert_allclose(found[row], wanted / wanted.sum(), rtol=1e-3)
+    assert found[3].min() == pytest.approx(1e-5, rel=1e-3)
+    wanted = edges[:5] * np.exp(-rate * np.array([slope(edge) for edge in range(5)]))
+    wanted = np.concatenate([part / part.sum() for part in (wanted[:2], wanted[2:])])
+    np.testing.assert_allclose(np.asarray(weights.edge_probabilities)[:5], wanted, rtol=1e-3)
+
+
+def test_a_search_by_gaea_is_saved_and_finalized(rng, tmp_path):
+    weights = layers.ArchitectureLogits(True, ("identity", "dilated_3"), 1, **GAEA)
+    inputs = keras.Input((4, 4, 3), batch_size=8)
+    x = layers.HeterogeneousCell(8, weights, True, name="cell")([inputs, inputs])
+    outputs = keras.layers.Dense(2)(keras.layers.GlobalAveragePooling2D()(x))
+    search = keras_xd.SearchModel(keras.Model(inputs, outputs))
+    images = rng.standard_normal((16, 4, 4, 3)).astype("float32")
+    targets = images.mean((1, 2))[:, :2]
+    optimizers = keras.optimizers.SGD(0.1, momentum=0.9), keras.optimizers.SGD(0.1)
+    search.compile(*optimizers, "mse", mode="first_order", run_eagerly=True)
+    before = np.asarray(weights.probabilities)
+    history = search.fit(
+        *(images, targets), 8, epochs=8, verbose=0, architecture_validation_split=0.5
+    )
+    assert history.history["loss"][-1] < 0.8 * history.history["loss"][0]
+    assert np.abs(np.asarray(weights.probabilities) - before)[:14].max() > 1e-3
+    search.model.save(tmp_path / "search.keras")
+    restored = keras.models.load_model(tmp_path / "search.keras")
+    images = images[:8]
+    wanted = keras.ops.convert_to_numpy(search.model(images))
+    assert_close(keras.ops.convert_to_numpy(restored(images)), wanted)
+
+    # What is finalized has the two derived operations of each block, and no second tier.
+    cell, kept = restored.get_layer("cell"), np.zeros((18, 2))
+    for number, block in enumerate(cell.genotype.blocks):
+        assert block.second == "identity"
+        for operation, source in block.first:
+            edge = genotypes.first_tier_edge(number, source)
+            kept[edge, weights.operations.index(operation)] = 1
+    wanted = cell_references.cell(cell, [images, images], kept)
+    plain = keras_xd.finalize(restored)
+    plain.save(tmp_path / "found.keras")
+    plain = keras.models.load_model(tmp_path / "found.keras").get_layer("cell")
+    assert plain.tiers == 1 and plain.partial_channels == 4
+    found = keras.ops.convert_to_numpy(plain([images, images]))
+    assert_close(found, wanted.astype("float32"), 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"update": "adam"}, "`update` must be one of"),
+        ({"tiers": 3}, "`tiers` must be one of"),
+        ({"tiers": 1, "relaxation": "gumbel"}, "tiers=1 need.*relaxation='gumbel'"),
+        ({**GAEA, "relaxation": "perturbation"}, "need.*relaxation='perturbation'"),
+        ({"tiers": 1, "operations": ("dilated_3", "dilated_5")}, "'identity'. Received"),
+    ],
+)
+def test_bad_arguments_of_updates_and_tiers(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        layers.ArchitectureLogits(**{"operations": NAMES, **arguments})
+
+
+def test_one_tier_is_told_where_it_matters(rng):
+    cell = genotypes.random_cell(rng, ("dilated_3", "dilated_5"))
+    with pytest.raises(ValueError, match="must be identities.*dilated"):
+        layers.DerivedCell(cell, 4, tiers=1)
+    model = models.nos_search_network(3, 4, (8, 8, 3), 2, ("identity", "dilated_3"), **GAEA)
+    with pytest.raises(ValueError, match="two tiers.*tiers=1"):
+        removable_architectures(model)

@@ -178,3 +178,72 @@ def test_it_is_a_family_of_structured_layers(inputs, units, depth, radix, rng):
     other.set_weights(layer.get_weights())
     assert_close(np.array(other(x)), np.array(expected))
     assert other.multiply_adds(x.shape) == layer.multiply_adds(x.shape)
+
+
+def kernel_of_pair(weights, n, radix=None):
+    """The kernel that one K-matrix of a K-layer is for an axis of n entries."""
+    single = layers.KDense(n, len(weights), radix, use_bias=False, dtype="float64")
+    single.build((None, n))
+    single.kernel.assign(weights)
+    return dense_kernel(single, n)
+
+
+@pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
+@pytest.mark.parametrize("sizes", [(6,), (5, 8), (2, 3, 4)])
+def test_a_k_layer_is_a_sum_over_pairs_of_channels(sizes, data_format, rng):
+    """Beside a loop over single channels, each axis multiplied by its matrix in NumPy."""
+    options = {"data_format": data_format, "bias_initializer": "normal", "activation": "tanh"}
+    layer = layers.KLayer(2, depth=3, seed=4, **options)
+    x = rng.standard_normal((2, *sizes, 3))
+    last = data_format == "channels_last"
+    outputs = np.asarray(layer((x if last else np.moveaxis(x, -1, 1)).astype("float32")))
+    expected = np.zeros((2, *sizes, 2)) + np.asarray(layer.bias)
+    for j in range(3):
+        for i in range(2):
+            mapped = x[..., j]
+            for axis, (n, kernel) in enumerate(zip(sizes, layer.kernels, strict=True)):
+                matrix = kernel_of_pair(kernel[2 * j + i], n)
+                mapped = np.moveaxis(np.moveaxis(mapped, axis + 1, -1) @ matrix, -1, axis + 1)
+            expected[..., i] += mapped
+    assert_close(outputs if last else np.moveaxis(outputs, 1, -1), np.tanh(expected))
+    pairs = 3 * 2
+    assert layer.multiply_adds((None, *sizes, 3) if last else (None, 3, *sizes)) == sum(
+        pairs * np.prod(sizes) * n for n in sizes
+    )
+
+
+def test_a_k_layer_starts_with_the_variance_of_its_inputs(rng):
+    x = rng.standard_normal((50, 8, 8, 6))
+    for size in (8, 7):
+        layer = layers.KLayer(20, depth=3, radix=4, seed=0)
+        assert 0.8 < np.var(layer(x[:, :size, :size])) < 1.2
+    kernel = kernel_of_pair(layer.kernels[1][5], 7, 4) * np.sqrt(7 / 8)  # a corner of 8 × 8
+    assert np.linalg.norm(kernel, 2) < 1 + 1e-6
+    layer = layers.KLayer(2, seed=0)
+    layer.build((None, 6, 5, 3))
+    for weights, n, scale in ((layer.kernels[0][4], 6, 1 / 3), (layer.kernels[1][4], 5, 1)):
+        kernel = kernel_of_pair(weights, n)
+        np.testing.assert_allclose(kernel.T @ kernel, scale * np.eye(n), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [({"depth": 3, "radix": 4, "use_bias": False, "seed": 3}, (2, 6, 3)), ({}, (2, 3, 5, 2))],
+)
+def test_k_layer_checks(options, shape):
+    arguments = {"filters": 2, "activation": "gelu", **options}
+    check_layer(layers.KLayer, arguments, shape, run_jit="depth" in options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shape", "message"),
+    [
+        ({"filters": 0}, (None, 4, 4, 1), "`filters` must be an integer of at least 1"),
+        ({}, (None, None, 4, 1), "must know all sizes.*None, None, 4, 1"),
+        ({"filters": 2**20}, (None, 64, 64, 2**20), "at most 268,435,456 numbers"),
+        ({"data_format": "first"}, (None, 4, 4, 1), "`data_format` must be one of"),
+    ],
+)
+def test_bad_input_of_k_layers(arguments, shape, message):
+    with pytest.raises(ValueError, match=message):
+        layers.KLayer(**{"filters": 4, **arguments}).build(shape)

@@ -1,6 +1,7 @@
 """Networks and budgets of the experiments of the Chrysalis."""
 
 import importlib
+import types
 
 import keras
 import numpy as np
@@ -49,25 +50,26 @@ def test_a_warm_start_is_the_network():
 
 
 @pytest.mark.parametrize(
-    ("search", "number", "epochs", "steps"),
+    ("search", "number", "epochs", "steps", "published"),
     # Samples in batches of two. SGDR counts its last period, of one epoch of four; DARTS has
     # three samples in each half, of which one batch is whole.
     [
-        (None, 4, 2, 4),
-        ("sgd", 4, 2, 4),
-        ("sgdr", 4, 4, 2),
-        ("darts1", 6, 2, 2),
-        ("darts2", 6, 2, 2),
+        (None, 4, 2, 4, False),
+        ("sgd", 4, 2, 4, True),
+        ("sgdr", 4, 4, 2, False),
+        ("sgdr", 4, 1, 2, True),
+        ("darts1", 6, 2, 2, True),
+        ("darts2", 6, 2, 2, False),
     ],
 )
-def test_budgets(search, number, epochs, steps):
+def test_budgets(search, number, epochs, steps, published):
     data = samples(number=number, batch_size=2)
     inputs = keras.Input((4, 4, 3))
     rows = keras.layers.Reshape((4, 12))(inputs)
     x = keras_xd.layers.KOpConv1D(2, 3, name="conv1", depth=1)(rows)
     model = keras.Model(inputs, keras.layers.Dense(3)(keras.layers.Flatten()(x)))
     before = [keras.ops.convert_to_numpy(v) for v in keras_xd.architecture_variables(model)]
-    fitted = models.fit(model, data, "sgd", epochs, seed=0, search=search)
+    fitted = models.fit(model, data, "sgd", epochs, seed=0, search=search, published=published)
     if search is None:
         assert int(fitted.optimizer.iterations) == steps
         return
@@ -80,3 +82,36 @@ def test_budgets(search, number, epochs, steps):
     assert int(optimizer.architecture_optimizer.iterations) == expected
     after = keras_xd.architecture_variables(model)
     assert all(np.abs(a - b).max() > 0 for a, b in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_operations_of_darts_are_trained_offline_by_adam_if_published(published, monkeypatch):
+    fitted = []
+
+    def fit(model, data, recipe, search=None, **others):
+        fitted.append((search, recipe))
+        return model
+
+    monkeypatch.setattr(chrysalis, "fit", fit)
+    monkeypatch.setattr(chrysalis, "load", lambda *_: (samples((8, 8, 3)), None))
+    options = {"experiment": "lenet", "epochs": 1, "batch_size": 3, "published": published}
+    options = types.SimpleNamespace(**options, subset=None, vectors=None, keep=None)
+    for method in ("darts1_warm", "sgd_warm", "convolution"):
+        chrysalis.run(method, "plain", 0, options)
+    offline = "adam" if published else "sgd"
+    assert fitted == [("darts1", "sgd"), (None, offline), ("sgd", "sgd"), (None, "sgd")] + [
+        (None, "sgd")
+    ]
+
+
+def test_published_k_layers_are_of_the_shape_of_the_convolutions():
+    data = samples((8, 8, 3))
+    network, lenet = (models.network("lenet", m, data, True) for m in ("k_layer", "convolution"))
+    shapes = [[layer.output.shape for layer in model.layers] for model in (network, lenet)]
+    assert shapes[0] == shapes[1]
+    for name, n, pairs in (("conv1", 8, 3 * 6), ("conv2", 4, 6 * 16)):
+        layer = network.get_layer(name)
+        assert isinstance(layer, keras_xd.layers.KLayer)
+        matrices = 2 * 2 * n * 2 * int(np.log2(n))  # of two axes, two butterflies of radix 2 each
+        assert layer.count_params() == pairs * matrices + layer.filters
+        assert layer.activation is keras.activations.relu

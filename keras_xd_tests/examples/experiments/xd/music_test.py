@@ -95,7 +95,9 @@ def test_chunks_score_convolutions_as_whole_pieces_do(pieces, dilated):
         assert chunks.nats(model, batch_size) == pytest.approx(whole, rel=1e-6)
 
 
-def test_both_searches_begin_as_the_network(options, rng):
+@pytest.mark.parametrize("normalized", [False, True])
+def test_both_searches_begin_as_the_network(options, normalized, rng):
+    options.weight_normalization = normalized
     network = experiment.backbone(options, 12)
     network.set_weights([rng.normal(0, 0.3, size=w.shape) for w in network.get_weights()])
     x = rng.integers(2, size=(2, 12, 88)).astype("float32")

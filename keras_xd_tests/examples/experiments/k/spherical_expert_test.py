@@ -1,0 +1,95 @@
+"""Spherical convolutions: integrals as oracle, rotations of inputs, sizes that are refused."""
+
+import importlib
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd.testing import check_layer
+from keras_xd_tests import example_scripts
+
+with example_scripts.on_path():
+    expert = importlib.import_module("experiments.k.spherical_expert")
+    data = importlib.import_module("datasets.spherical")
+
+
+def points(size):
+    """The grid of a size, `(size², 3)`, and the measure of its points."""
+    polar = np.pi * np.arange(size)[:, None] / size
+    azimuth = 2 * np.pi * np.arange(size) / size
+    height = np.broadcast_to(np.cos(polar), (size, size))
+    found = [np.sin(polar) * np.cos(azimuth), np.sin(polar) * np.sin(azimuth), height]
+    return np.stack(found, axis=-1).reshape(-1, 3)
+
+
+def bumps(where, centres, heights, degree):
+    """A map of degrees up to that one, at points anywhere on the sphere."""
+    return ((1 + where @ centres.T) / 2) ** degree @ heights
+
+
+def drawn(rng, channels):
+    centres = rng.standard_normal((6, 3))
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    return centres, rng.standard_normal((6, channels))
+
+
+def convolved(layer, values, size, where):
+    """`y(p) = ∫ h(p · q) x(q) dq` with the filters `h(t) = Σ_l g_l (2l + 1) / 4π · P_l(t)`."""
+    g = np.asarray(layer.kernel, "float64")
+    series = g * (2 * np.arange(len(g)) + 1)[:, None, None] / (4 * np.pi)
+    filters = np.polynomial.legendre.legval(where @ points(size).T, series)  # (j, i, p, q)
+    weighted = values * expert.areas(size)[:, None]
+    return np.einsum("jipq,qj->pi", filters, weighted) + np.asarray(layer.bias)
+
+
+@pytest.mark.parametrize(("size", "degrees", "new"), [(12, 6, 12), (20, 5, 10), (8, 4, 20)])
+def test_outputs_are_integrals_and_turn_with_the_inputs(size, degrees, new, rng):
+    """To rounding, as long as inputs have no degrees from half of their rows on."""
+    layer = expert.SphericalConv(3, degrees, new)
+    layer.build((None, size, size, 2))
+    layer.bias.assign([0.5, -1.0, 2.0])
+    centres, heights = drawn(rng, 2)
+    turn = data.rotation(rng)
+    for rotation in (np.eye(3), turn):
+        x = bumps(points(size) @ rotation.T, centres, heights, size // 2 - 1)
+        y = np.asarray(layer(x.reshape(1, size, size, 2).astype("float32")))
+        upright = bumps(points(size), centres, heights, size // 2 - 1)
+        expected = convolved(layer, upright, size, points(new) @ rotation.T)
+        np.testing.assert_allclose(y.reshape(-1, 3), expected, atol=2e-5 * np.abs(expected).max())
+
+
+def test_features_of_the_expert_are_nearly_the_same_for_rotated_maps(rng):
+    """Activations make degrees that the grids do not hold, and maxima are those of grid points."""
+    keras.utils.set_random_seed(0)
+    network = expert.spherical_expert((60, 60, 1), 10)
+    assert network.count_params() == 16 * 20 + 20 + 10 * 20 * 40 + 40 + 41 * 10
+    features = keras.Model(network.input, network.get_layer("maximum").output)
+    where, maps = points(60), [drawn(rng, 1) for _ in range(16)]
+    turned = [where @ data.rotation(rng).T for _ in range(5)]
+    for degree, most in ((5, 0.03), (20, 0.08)):
+        x = [bumps(place, *one, degree).reshape(60, 60, 1) for one in maps for place in turned]
+        found = np.asarray(features(np.stack(x).astype("float32"))).reshape(16, 5, 40)
+        by_rotation, by_map = found.std(axis=1).mean(), found.mean(axis=1).std(axis=0).mean()
+        assert 0 < by_rotation < most * by_map
+
+
+def test_quadrature_is_exact_below_the_size():
+    for size in (8, 14, 60):
+        basis = expert.harmonics(size, size // 2)
+        products = (basis * expert.areas(size)) @ basis.T
+        np.testing.assert_allclose(products, np.eye(len(basis)), atol=1e-13)
+    np.testing.assert_allclose(points(60).reshape(60, 60, 3), data.grid(), atol=1e-15)
+
+
+def test_layer_checks():
+    arguments = {"filters": 3, "degrees": 3, "size": 6, "activation": "relu"}
+    check_layer(expert.SphericalConv, arguments, (2, 8, 8, 2), run_jit=False)
+
+
+@pytest.mark.parametrize("shape", [(None, 8, 7, 1), (None, 7, 7, 1), (None, 6, 6, 1)])
+def test_grids_of_too_few_points_are_refused(shape):
+    with pytest.raises(ValueError, match=r"at least two for each degree. Received.*degrees=4"):
+        expert.SphericalConv(2, 4, 8).build(shape)
+    with pytest.raises(ValueError, match="size=6"):
+        expert.SphericalConv(2, 4, 6).build((None, 8, 8, 1))
