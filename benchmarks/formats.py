@@ -1,14 +1,19 @@
 """Every kind of finalized layer in every format: the outputs of the runtime beside the model's.
 
     python benchmarks/formats.py [--kinds StaticXD …] [--formats onnx …] [--dry-run]
+    python benchmarks/formats.py --operators
 
 Each kind is exported with an unknown batch, read and run at batch 1 and 5, and with a fixed one, at
 batch 4. SavedModel, ONNX, OpenVINO and LiteRT files are written by the backend TensorFlow, the
 others by torch and JAX, each in a process of its own; what is not installed is left out. The
 largest difference to the outputs of the model, relative to the largest of them, or what the
 `ValueError` of `export` says, are written to benchmarks/formats.md, or nowhere with `--dry-run`.
+
+With `--operators` Fourier and searched operators are served instead: size, error and latency in the
+runtimes of the backend TensorFlow, which take turns in one process, to benchmarks/operators.md.
 """
 
+import functools
 import importlib.util
 import json
 import os
@@ -179,6 +184,139 @@ KINDS = {
 }
 
 
+def operator(shape, operation, width, modes):
+    """Return a function that makes a finalized operator; the searched one has moved."""
+
+    def make():
+        options = {"operation": operation, "width": width, "modes": modes}
+        model = keras_xd.models.fno(shape, **options)
+        spread(model)
+        return keras_xd.finalize(model)
+
+    return make
+
+
+OPERATORS = {
+    "FNO, 256 points": operator((256, 2), "fourier", 64, 16),
+    "XD, 256 points": operator((256, 2), "xd", 64, 16),
+    "FNO, 32 × 32 points": operator((32, 32, 3), "fourier", 32, 8),
+    "XD, 32 × 32 points": operator((32, 32, 3), "xd", 32, 8),
+    "FNO, 64 × 64 points": operator((64, 64, 3), "fourier", 32, 12),
+}
+LATENCY_BATCHES = (1, 32)
+
+
+def load_saved_model(path):
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(path)
+    return lambda x: loaded.serve(x).numpy()
+
+
+def load_onnx(path):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, options)
+    return lambda x: session.run(None, {session.get_inputs()[0].name: x})[0]
+
+
+def load_openvino(path, **options):
+    import openvino
+
+    compiled = openvino.compile_model(path, "CPU", {"INFERENCE_NUM_THREADS": 1, **options})
+    return lambda x: compiled(x)[compiled.outputs[0]]
+
+
+def load_litert(path):
+    from ai_edge_litert.interpreter import Interpreter
+
+    runner = Interpreter(path, num_threads=1).get_signature_runner()
+    (name,) = runner.get_input_details()
+    return lambda x: next(iter(runner(**{name: x}).values()))
+
+
+SERVED = {
+    "SavedModel": ("tf_saved_model", load_saved_model),
+    "ONNX Runtime": ("onnx", load_onnx),
+    "OpenVINO, f32": (
+        "openvino",
+        functools.partial(load_openvino, INFERENCE_PRECISION_HINT="f32"),
+    ),
+    "OpenVINO, default": ("openvino", load_openvino),
+    "LiteRT": ("litert", load_litert),
+}
+
+
+def served(name):
+    """Return bytes, relative error and milliseconds by batch of an operator in each runtime."""
+    keras.utils.set_random_seed(0)
+    model, runners, found = OPERATORS[name](), {}, {}
+    rng = np.random.default_rng(1)
+    samples = {
+        batch: rng.normal(size=(batch, *model.input_shape[1:])).astype("float32")
+        for batch in LATENCY_BATCHES
+    }
+    largest = samples[LATENCY_BATCHES[-1]]
+    expected = keras.ops.convert_to_numpy(model(largest, training=False))
+    with tempfile.TemporaryDirectory() as folder:
+        for runtime, (format, load) in SERVED.items():
+            path = os.path.join(folder, f"{format}{FORMATS[format].suffix}")
+            if not os.path.exists(path):
+                export(model, path, format, False)
+            runners[runtime] = load(path)
+            places = [*pathlib.Path(folder).glob(f"{format}*"), *pathlib.Path(path).rglob("*")]
+            found[runtime] = {
+                "bytes": sum(place.stat().st_size for place in places if place.is_file()),
+                "error": float(
+                    np.abs(runners[runtime](largest) - expected).max() / np.abs(expected).max()
+                ),
+            }
+        for batch, x in samples.items():
+            calls = {key: lambda run=run, x=x: run(x) for key, run in runners.items()}
+            for runtime, milliseconds in timing.medians(calls).items():
+                found[runtime][str(batch)] = milliseconds
+    return found
+
+
+def report_operators(found):
+    """Return the lines of the page of the operators, `{operator: {runtime: values}}`."""
+    rows = []
+    for name, by_runtime in found.items():
+        for runtime, values in by_runtime.items():
+            times = []
+            for batch in map(str, LATENCY_BATCHES):
+                ratio = values[batch] / by_runtime["SavedModel"][batch]
+                times += [f"{values[batch]:.2f}", f"{ratio:.2f}"]
+            size = f"{values['bytes'] / 1e6:.2f}"
+            rows.append([name, runtime, size, f"{values['error']:.0e}", *times])
+    names = dict.fromkeys(name for runtime in SERVED.values() for name in PACKAGES[runtime[0]])
+    titles = (f"batch {batch}: {what}" for batch in LATENCY_BATCHES for what in ("ms", "ratio"))
+    return [
+        "# Fourier and searched operators, served",
+        "",
+        "Written by `python benchmarks/formats.py --operators`. `models.fno` of four blocks, with "
+        "batch normalization, finalized: Fourier operators, and XD-operations that have moved from "
+        "them at random. The error is the largest difference to the outputs of the model, "
+        "relative to the largest output, at the larger batch. Times are medians of "
+        f"{timing.ROUNDS} calls on one thread; the runtimes take turns in one process, and "
+        "ratios are to the SavedModel. OpenVINO computes in bfloat16 by default on a "
+        f"CPU that has it, as this one {'has' if has_bfloat16() else 'has not'}. "
+        f"Load average of the machine, which has {os.cpu_count()} processors: "
+        f"{os.getloadavg()[2]:.0f}. {timing.versions(names)}.",
+        "",
+        *timing.table(["Operator", "Runtime", "MB", "Error", *titles], rows),
+    ]
+
+
+def has_bfloat16():
+    """Return whether OpenVINO finds bfloat16 in the CPU."""
+    import openvino
+
+    return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+
+
 def measured(model, format, batch, folder):
     """Return the largest relative error of a file of a model, or why there is none."""
     kind = FORMATS[format]
@@ -265,9 +403,21 @@ def main(arguments=None):
     parser = timing.parser(__file__, __doc__)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--formats", nargs="+", choices=TITLES, default=list(TITLES))
+    parser.add_argument("--operators", nargs="*", choices=OPERATORS)
     options = parser.parse_args(arguments)
+    if isinstance(options.measure, str):
+        return print(json.dumps(served(options.measure)))
     if options.measure is not None:
         return run(options.measure)
+    if options.operators is not None:
+        found = {
+            name: timing.apart(__file__, name, threads=1, CUDA_VISIBLE_DEVICES="")
+            for name in options.operators or OPERATORS
+        }
+        if options.output.name == "formats.md":
+            options.output = options.output.with_name("operators.md")
+        print("\n".join(timing.write(options, report_operators(found))))
+        return found
     found, measured_formats = {kind: {} for kind in options.kinds}, set()
     for backend, written in BACKENDS.items():
         formats = [format for format in options.formats if format in written]

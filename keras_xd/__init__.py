@@ -12,6 +12,7 @@ from keras_xd.core.searchable import (
     model_variables,
     reset_weights,
 )
+from keras_xd.finalizing.exporting import export
 from keras_xd.finalizing.finalizer import finalize
 from keras_xd.finalizing.resizing import resize
 from keras_xd.grammar import primitives as _primitives  # noqa: F401 (registers its classes)
@@ -47,6 +48,7 @@ __all__ = [
     "describe",
     "distributed",
     "evaluation",
+    "export",
     "finalize",
     "forecast",
     "freeze_architecture",

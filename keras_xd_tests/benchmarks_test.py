@@ -200,6 +200,23 @@ def test_formats_are_measured_and_refusals_told(tmp_path, monkeypatch, capsys):
     assert "- [1] no such operation" in text
 
 
+def test_operators_are_served_by_every_runtime(monkeypatch):
+    formats, name = scripts["formats"], "FNO, 256 points"
+    tiny = formats.operator((9, 1), "fourier", 4, 2)
+    monkeypatch.setitem(formats.OPERATORS, name, tiny)
+    monkeypatch.setattr(formats, "LATENCY_BATCHES", (1, 2))
+    served = {runtime: formats.SERVED[runtime] for runtime in ("SavedModel", "LiteRT")}
+    monkeypatch.setattr(formats, "SERVED", served)
+    monkeypatch.setattr(formats.timing, "apart", lambda _, name, **options: formats.served(name))
+    found = formats.main(["--operators", name, "--dry-run"])[name]
+    assert found.keys() == served.keys()
+    for values in found.values():
+        assert values["error"] < 1e-5
+        assert values["bytes"] > 4 * tiny().count_params() and values["1"] > 0 < values["2"]
+    rows = rows_of(formats.report_operators({name: found}), name)
+    assert [row[1] for row in rows] == [*served] and rows[0][5] == rows[0][7] == "1.00"
+
+
 def test_families_of_matrices_are_measured_beside_dense(monkeypatch):
     monkeypatch.setitem(structured.SIZES, "1024", (16, 16))
     words = ["--sizes", "1024", "--batches", "2", "--density", "0.8", "--repetitions", "1"]

@@ -66,8 +66,6 @@ def fft(parts, kept=None):
 
 def lowest(parts, mode):
     """Return the frequencies `0 … mode - 1, -mode … -1` of complex vectors."""
-    if _products.get():
-        return fft(parts, _lowest(mode))
     return tuple(
         ops.concatenate([part[..., :mode], part[..., -mode:]], axis=-1) for part in fft(parts)
     )
@@ -75,22 +73,44 @@ def lowest(parts, mode):
 
 def inverse_of_lowest(parts, mode, size):
     """Return the complex vectors of the frequencies that `lowest` returns; the others are zero."""
-    if not _products.get():
-        # Exchanging the parts before and after turns the FFT into the (unscaled) inverse FFT.
-        imaginary, real = fft(tuple(_insert_zeros(part, mode, size) for part in parts[::-1]))
-        return tuple(part / ops.cast(size, part.dtype) for part in (real, imaginary))
-    *others, _ = ops.shape(parts[0])
-    cosines, sines = _waves(_lowest(mode), size, size, parts[0].dtype)
-    real, imaginary = (_rows(part / ops.cast(size, part.dtype), 2 * mode) for part in parts)
-    products = (
-        ops.matmul(real, cosines) - ops.matmul(imaginary, sines),
-        ops.matmul(imaginary, cosines) + ops.matmul(real, sines),
-    )
-    return tuple(_vectors(product, others, size) for product in products)
+    # Exchanging the parts before and after turns the FFT into the (unscaled) inverse FFT.
+    imaginary, real = fft(tuple(_insert_zeros(part, mode, size) for part in parts[::-1]))
+    return tuple(part / ops.cast(size, part.dtype) for part in (real, imaginary))
 
 
-def _lowest(mode):
-    return np.concatenate([np.arange(mode), np.arange(-mode, 0)])
+def lowest_matrices(sizes, modes, dtype):
+    """Return the matrices from the points of each axis to its lowest frequencies, and those back.
+
+    Of the last axis, whose points are real, `(2 mode, size)` to the frequencies `0 … mode - 1`; of
+    the others `(4 mode, 2 size)` to `0 … mode - 1, -mode … -1`. Rows are (part, frequency), columns
+    (point, part), where the parts are the real and the imaginary one.
+    """
+    there, back, last = [], [], len(sizes) - 1
+    for axis, (size, mode) in enumerate(zip(sizes, modes, strict=True)):
+        frequencies = np.arange(mode if axis == last else 2 * mode)
+        frequencies[mode:] -= 2 * mode
+        cosines, sines = _waves(frequencies, size, size, dtype)
+        matrix = ops.concatenate([cosines, -sines])
+        factor = 1.0 / ops.cast(size, dtype)
+        if axis == last:
+            factor = ops.tile(multiplicities(mode, size, dtype), 2) * factor
+        else:
+            other = ops.concatenate([sines, cosines])
+            matrix = ops.reshape(ops.stack([matrix, other], axis=-1), (4 * mode, 2 * size))
+        there.append(matrix)
+        back.append(ops.transpose(matrix) * factor)
+    return there, back
+
+
+def multiplicities(count, size, dtype):
+    """Return 2 for each frequency that stands for its negative too, 1 for its own negative."""
+    if isinstance(size, int):
+        frequencies = np.arange(count)
+        values = np.where((frequencies == 0) | (2 * frequencies == size), 1, 2)
+        return ops.convert_to_tensor(values, dtype)
+    frequencies = ops.arange(count)
+    own = ops.logical_or(frequencies == 0, ops.equal(2 * frequencies, size))
+    return ops.cast(ops.where(own, 1, 2), dtype)
 
 
 def _insert_zeros(kept, mode, size):
@@ -110,14 +130,7 @@ def irfft(parts, fft_length):
     *others, count = ops.shape(parts[0])
     real, imaginary = (_rows(part, count) for part in parts)
     cosines, sines = _waves(count, fft_length, fft_length, real.dtype)
-    # A frequency stands for its negative too, unless it is its own.
-    frequencies = np.arange(count)
-    if isinstance(fft_length, int):
-        factor = np.where((frequencies == 0) | (2 * frequencies == fft_length), 1.0, 2.0)
-        factor = ops.convert_to_tensor(factor / fft_length, real.dtype)
-    else:
-        own = ops.logical_or(frequencies == 0, ops.equal(2 * frequencies, fft_length))
-        factor = ops.cast(ops.where(own, 1, 2), real.dtype) / ops.cast(fft_length, real.dtype)
+    factor = multiplicities(count, fft_length, real.dtype) / ops.cast(fft_length, real.dtype)
     product = ops.matmul(real * factor, cosines) - ops.matmul(imaginary * factor, sines)
     return _vectors(product, others, fft_length)
 

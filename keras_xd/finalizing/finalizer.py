@@ -80,7 +80,7 @@ def finalize(
     left (`form="kernel"`, snapped layers, mixtures); the report names the layers that lose one.
 
     A model in which nothing is searched, but which has other layers of this package, such as
-    `keras_xd.models.fno`, is copied as it is: the copy can be exported to every format.
+    `keras_xd.models.fno`, is copied as it is: the copy's `export` is that of `keras_xd.export`.
 
     The spectrum of an XD-operation has a complex number for each frequency and pair of channels, so
     it is larger than the convolution that it replaced: ResNet-20 gets 50 times the parameters.
@@ -175,7 +175,7 @@ def finalize(
     if not searchable and not masked and not _has_own_layers(given):
         raise ValueError(
             "`model` must have searchable layers, or others of keras_xd; a model without them is "
-            f"plain already, so save or export it as it is. Received: model '{model.name}'"
+            f"plain already: save it, or `keras_xd.export` it. Received: model '{model.name}'"
         )
     paths = {id(layer): path or layer.name for path, layer in searchable}
     done: set[int] = set()

@@ -11,10 +11,10 @@ import keras
 import numpy as np
 
 from keras_xd.core import files, transforms
-from keras_xd.core.searchable import flatten_layers
+from keras_xd.core.searchable import check_finite, flatten_layers, is_graph
 from keras_xd.core.validation import check_export_path
 from keras_xd.core.warning_location import stacklevel
-from keras_xd.graph.cloning import view
+from keras_xd.graph.cloning import build_config, layers_inside, view
 from keras_xd.graph.runtimes import FORMATS, written
 from keras_xd.graph.size_counts import weight_bytes
 
@@ -67,6 +67,7 @@ def export(
             "A model must be built before it is exported: call it once. "
             f"Received: model '{model.name}', which is not built"
         )
+    check_finite(model)
     names = ()
     if input_signature is None:
         input_signature, names = _signature(model, call)
@@ -79,18 +80,12 @@ def export(
     targets = _checked_targets(filepath, format, kind, overwrite)
     with tempfile.TemporaryDirectory() as folder:
         unfinished = os.path.join(folder, f"model{kind.suffix}")
-        expected, samples = _sample(inference, input_signature)
         try:
-            _write(inference, unfinished, format, input_signature, kwargs)
-            actual = kind.run(unfinished, samples, input_signature, expected)
-        except ImportError:  # a package is missing
-            raise
-        except Exception as error:
-            if files.is_full(error):
-                raise _without_room(folder, error) from error
-            raise _unusable(format, model, error, kwargs) from error
-        if not kwargs:  # such as quantization, which changes the outputs
-            _check_outputs(format, model, expected, actual)
+            _write_and_compare(inference, unfinished, format, input_signature, kwargs)
+        except _Unusable as error:
+            batch = keras.tree.flatten(input_signature)[0].shape[0]
+            layer = _unusable_layer(model, unfinished, format, batch, kwargs)
+            raise _refusal(format, model, layer, error, kwargs) from error
         if kind.suffix:
             for source, target in zip(written(unfinished, kind), targets, strict=True):
                 files.write(target, pathlib.Path(source).read_bytes(), overwrite)
@@ -99,6 +94,70 @@ def export(
             _move_folder(unfinished, filepath)
     if verbose is not False:
         print(f"Saved artifact at '{filepath}'.")
+
+
+class _Unusable(ValueError):
+    """No file came of a model, or one that does not run, or has other outputs."""
+
+
+def _write_and_compare(inference, path, format, signature, kwargs):
+    """Write a file of a format, run it and compare its outputs, or raise `_Unusable`."""
+    expected, samples = _sample(inference, signature)
+    try:
+        _write(inference, path, format, signature, kwargs)
+        actual = FORMATS[format].run(path, samples, signature, expected)
+    except ImportError:  # a package is missing
+        raise
+    except Exception as error:
+        if files.is_full(error):
+            raise _without_room(os.path.dirname(path), error) from error
+        raise _Unusable(error) from error
+    if not kwargs:  # such as quantization, which changes the outputs
+        _check_outputs(inference, expected, actual)
+
+
+def _unusable_layer(model, path, format, batch, kwargs):
+    """Return the first layer of a model that has no form in a format by itself, or `None`."""
+    tried = set()
+    for layer in model.layers if is_graph(model) else [x for _, x in layers_inside(model)]:
+        if is_graph(layer):
+            found = _unusable_layer(layer, path, format, batch, kwargs)
+            if found is not None:
+                return found
+            continue
+        shapes = (build_config(layer) or {}).get("input_shape")
+        key = repr((type(layer), {**_config(layer), "name": None}, shapes))
+        if shapes is None or key in tried:
+            continue
+        tried.add(key)
+        try:
+            alone = _alone(layer, shapes, batch)
+            signature, _ = _signature(alone, None)
+            inference = InferenceModel(alone, (), FORMATS[format].matrix_products)
+            _write_and_compare(inference, path, format, signature, kwargs)
+        except _Unusable:
+            return layer
+        except Exception:  # a layer that is called in another way
+            continue
+    return None
+
+
+def _alone(layer, shapes, batch):
+    """Return a model of one layer, with inputs of the shapes that it was built with."""
+
+    def make_input(shape):
+        return keras.Input(batch_shape=(batch, *shape[1:]), dtype=layer.compute_dtype)
+
+    inputs = keras.tree.map_shape_structure(make_input, shapes)
+    return keras.Model(inputs, layer(inputs))
+
+
+def _config(layer):
+    """Return the configuration of a layer; of one without, its identity."""
+    try:
+        return layer.get_config()
+    except Exception:  # of a class that anybody may have written
+        return {"layer": id(layer)}
 
 
 def _checked_targets(filepath, format, kind, overwrite):
@@ -209,9 +268,7 @@ def _sample(model, signature):
     return outputs, samples
 
 
-def _check_outputs(format, model, expected, actual):
-    if actual is None:
-        return
+def _check_outputs(model, expected, actual):
     tolerance = _tolerance(model)
     for before, after in zip(keras.tree.flatten(expected), actual, strict=True):
         before = keras.ops.convert_to_numpy(keras.ops.cast(before, "float32"))
@@ -219,7 +276,7 @@ def _check_outputs(format, model, expected, actual):
         error = np.max(np.abs(np.asarray(after, "float32") - before), initial=0.0) / scale
         if not error <= tolerance:
             what = f"its outputs differ from the model's by {error:.2g} of the largest of them"
-            raise _unusable(format, model, what)
+            raise _Unusable(what)
 
 
 def _tolerance(model):
@@ -232,8 +289,11 @@ def _tolerance(model):
 
 
 def _warn_of_size(format, model, paths):
-    """Warn of a file that is much larger than the weights of the model in it."""
-    size = sum(os.path.getsize(path) for path in paths)
+    """Warn of a file that is much larger than the weights of the model in it.
+
+    Of an OpenVINO file, written as a graph and its weights, the weights count.
+    """
+    size = sum(os.path.getsize(path) for path in paths[:-1] or paths)
     weights = weight_bytes(model)
     if size > max(_LARGE_FILE, _LARGE_RATIO * weights):
         warnings.warn(
@@ -256,13 +316,16 @@ def _without_room(folder, error):
     )
 
 
-def _unusable(format, model, reason, kwargs=()):
+def _refusal(format, model, layer, reason, kwargs):
     asked = f" with {dict(kwargs)}" if kwargs else ""
+    place = "None of its layers has no form there by itself"
+    if layer is not None:
+        place = f"Its layer '{layer.name}' of class {type(layer).__name__} has no form there"
     return ValueError(
         f"This model cannot be exported to {format!r}{asked}: no file came of it that "
-        f"{FORMATS[format].runtime} runs with the same outputs. Some operation in it may have no "
-        "form there, such as half precision, weights in eight bits, an unknown batch or size, or "
-        "searchable layers, which `keras_xd.finalize` replaces. Give an `input_signature` of known "
-        "sizes, or export it as a SavedModel, format='tf_saved_model'. "
+        f"{FORMATS[format].runtime} runs with the same outputs. {place}. Half precision, weights "
+        "in eight bits, an unknown batch or size, and searchable layers are what formats lack: "
+        "`keras_xd.finalize` the model first, give an `input_signature` of known sizes, or export "
+        "it as a SavedModel, format='tf_saved_model'. "
         f"Nothing has been written. Received: model '{model.name}', with which: {reason}"
     )

@@ -18,7 +18,7 @@ class Format:
         backends: the backends of Keras that write it.
         run: a function of the path, the samples (a list of structures of arrays, one for each
             positional argument), the signature and the expected outputs, which returns the outputs
-            of the runtime as a flat list, or `None` if that is not installed.
+            of the runtime as a flat list.
         matrix_products: whether Fourier transforms are written as matrix products.
         runtime: name of the runtime.
         beside: endings of files that are written beside the file.
@@ -64,14 +64,11 @@ def run_litert(path, samples, signature, expected):
 
 
 def run_onnx(path, samples, signature, expected):
-    """Check the operators of an ONNX file; return its outputs if onnxruntime is installed."""
+    """Check the operators of an ONNX file, and return its outputs."""
     import onnx
+    import onnxruntime
 
     onnx.checker.check_model(path)
-    try:
-        import onnxruntime
-    except ImportError:
-        return None
     session = onnxruntime.InferenceSession(path)
     taken = [value.name for value in session.get_inputs()]
     return session.run(None, dict(zip(taken, keras.tree.flatten(samples), strict=True)))

@@ -104,9 +104,10 @@ def test_finalized_layers_count_the_products_they_make(layer, shape):
 @pytest.mark.parametrize(
     ("layer", "shape"),
     [
-        (xd.SpectralConv1D(4, 3), (None, 16, 2)),
-        (xd.SpectralConv2D(4, (2, 3), data_format="channels_first"), (None, 3, 8, 16)),
-        (xd.SpectralConv3D(2, (2, 1, 3)), (None, 4, 5, 8, 3)),
+        # Of so many modes that they are transformed by FFT.
+        (xd.SpectralConv1D(4, 33), (None, 128, 2)),
+        (xd.SpectralConv2D(4, (2, 33), data_format="channels_first"), (None, 3, 8, 128)),
+        (xd.SpectralConv3D(2, (2, 1, 33)), (None, 4, 5, 128, 3)),
         (xd.FourierResampling((9, 5)), (None, 7, 8, 3)),
     ],
     ids=lambda value: type(value).__name__,

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_xd.core import devices
 from keras_xd.layers.fourier import spectral_conv
 from keras_xd.testing import assert_close, check_layer, check_variant
 
@@ -57,10 +58,16 @@ def compute(layer, inputs):
         ((11, 6), (1, 4)),
         ((4, 5, 6), (2, 2, 4)),
         ((7, 3, 5), (1, 1, 2)),
+        ((81,), (33,)),  # by FFT, as those that follow
+        ((66, 5), (33, 2)),
+        ((3, 5, 67), (1, 2, 34)),
     ],
 )
 def test_equals_numpy(rng, sizes, modes):
+    """By matrix products for few modes, and by FFT."""
     layer, inputs = layer_and_inputs(rng, (2, *sizes, 4), modes)
+    if not devices.has_accelerator():
+        assert spectral_conv.are_products_faster(sizes, modes) == (max(modes) < 33)
     expected = reference(inputs, keras.ops.convert_to_numpy(layer.kernel), modes)
     assert_close(compute(layer, inputs), expected)
 
