@@ -14,7 +14,6 @@ runs are kept in the results and not repeated.
 import base64
 import concurrent.futures
 import itertools
-import multiprocessing
 import os
 import pathlib
 import statistics
@@ -48,18 +47,21 @@ NUMBERS = {
 
 
 def generate(number, resolution, times, first_seed):
-    """Return flows `(number, times, resolution, resolution, 1)`, made by several processes."""
+    """Return flows `(number, times, resolution, resolution, 1)`, by one thread a core."""
     count = min(os.cpu_count(), number)
     sizes = [number * (i + 1) // count - number * i // count for i in range(count)]
     seeds = range(first_seed, first_seed + count)
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(count, mp_context=context) as pool:
-        parts = list(pool.map(_generate, sizes, [resolution] * count, [times] * count, seeds))
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        parts = list(
+            pool.map(
+                lambda size, seed: navier_stokes.generate_navier_stokes(
+                    size, resolution, times, seed=seed
+                ),
+                sizes,
+                seeds,
+            )
+        )
     return np.moveaxis(np.concatenate(parts), -1, 1)[..., None].astype("float32")
-
-
-def _generate(number, resolution, times, seed):
-    return navier_stokes.generate_navier_stokes(number, resolution, times, seed=seed)
 
 
 def with_coordinates(states):
