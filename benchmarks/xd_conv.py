@@ -2,12 +2,16 @@
 
     python benchmarks/xd_conv.py                       # keras_xd and Keras' convolution
     python benchmarks/xd_conv.py --relax ../relax      # and relax, from a checkout
+    TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 python benchmarks/xd_conv.py --long
 
 `--relax` needs torch and torch_butterfly in the same environment. Every case is forward and
 backward in float32 with circular padding, all contestants in turn in one process. `peak MiB` is by
 how much resident memory rises during the first three steps in a process of its own (Linux). The
 floor counts multiply–adds (of backward twice those of forward) and the bytes of input, output,
-spectrum and their gradients, each moved once, at the rates that this process measures.
+spectrum and their gradients, each moved once, at the rates that this process measures. `--long`
+writes only the table of long axes, to benchmarks/long_axes.md: SpectralConv1D of all modes, Keras'
+convolution and XDConv1D of both depths, on signals of 16 channels, batch 4, kernel 5, padding
+"same".
 """
 
 import gc
@@ -261,16 +265,53 @@ def table_of_depths(options):
     return lines
 
 
-def table_of_lengths(options):
-    lines = timing.head("length", "ms", "growth exponent from 256")
-    cases = {n: (2, 32, (n,), 5, 3, 0) for n in LENGTHS}
-    steps = {n: step_of(xd_layer(case), case) for n, case in cases.items()}
-    times = timing.medians(steps, repetitions=options.repetitions, **TURNS)
-    first = LENGTHS[0]
+def long_steps(n):
+    """Return what takes turns on signals of a length: forward and backward of each layer."""
+    import keras
+
+    import keras_xd
+
+    case = (4, 16, (n,), 5, None, None)
+    kinds = {
+        "SpectralConv1D": spectral_layer(case),
+        "Conv1D": keras.layers.Conv1D(16, 5, padding="same", use_bias=False),
+    }
+    for depth in (1, 3):
+        options = {"padding": "same", "depth": depth, "use_bias": False}
+        for jit in (False, True):
+            layer = keras_xd.layers.XDConv1D(16, 5, **options)
+            kinds[f"XDConv1D, depth {depth}{', XLA' * jit}"] = layer
+    return {key: step_of(layer, case, jit="XLA" in key) for key, layer in kinds.items()}
+
+
+def page_of_long_axes(options):
+    """Return the lines of the page of long axes: milliseconds and ratios to SpectralConv1D."""
+    lines, times = [], {}
+    for n in LENGTHS:
+        times[n] = timing.medians(long_steps(n), repetitions=options.repetitions, **TURNS)
+        gc.collect()
+    names = list(times[LENGTHS[0]])
+    lines = timing.head("length", *names)
     for n, taken in times.items():
-        growth = math.log(taken / times[first]) / math.log(n / first) if n > first else None
-        lines.append(timing.row(n, f"{taken:.1f}", "" if growth is None else f"{growth:.2f}"))
-    return lines
+        spectral = taken["SpectralConv1D"]
+        cells = [f"{value:.1f} ({value / spectral:.2f})" for value in taken.values()]
+        lines.append(timing.row(n, *cells))
+    first, last = LENGTHS[0], LENGTHS[-1]
+    growth = [
+        f"{math.log(times[last][name] / times[first][name]) / math.log(last / first):.2f}"
+        for name in names
+    ]
+    lines.append(timing.row("exponent of the growth", *growth))
+    return [
+        "# Long axes",
+        "",
+        "Written by `TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 python "
+        f"benchmarks/xd_conv.py --long`; {timing.versions()}. Forward and backward, float32, 16 "
+        "channels, batch 4, kernel 5; milliseconds, medians of turns in one process, and in "
+        "brackets times SpectralConv1D with all modes.",
+        "",
+        *lines,
+    ]
 
 
 def main(arguments=None):
@@ -278,10 +319,16 @@ def main(arguments=None):
     parser.add_argument("--relax", help="folder of a checkout of relax")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--repetitions", type=int, default=5, help="in each of three rounds")
+    parser.add_argument("--long", action="store_true", help="only the table of long axes")
+    parser.set_defaults(output=None)
     options = parser.parse_args(arguments)
     if options.measure:
         print(json.dumps(measured_memory(*options.measure)))
         return None
+    if options.long:
+        options.output = options.output or pathlib.Path(__file__).with_name("long_axes.md")
+        return timing.write(options, page_of_long_axes(options))
+    options.output = options.output or pathlib.Path(__file__).with_suffix(".md")
     if options.relax:
         sys.path.insert(0, options.relax)
     lines = [
@@ -302,10 +349,6 @@ def main(arguments=None):
         "Depth (without XLA):",
         "",
         *table_of_depths(options),
-        "",
-        "Growth with length (batch 2, 32 channels, kernel 5, depth 3, without XLA):",
-        "",
-        *table_of_lengths(options),
     ]
     return timing.write(options, lines)
 
