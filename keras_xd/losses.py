@@ -208,7 +208,14 @@ class Quantile(keras.losses.Loss):
 class _Residual(keras.losses.Loss):
     """Base class of the mean squares of what an equation leaves over."""
 
-    def __init__(self, *, lengths, reduction, name, dtype):
+    def __init__(
+        self,
+        *,
+        lengths: float | tuple[float, ...],
+        reduction: str | None,
+        name: str,
+        dtype: str | keras.DTypePolicy | None,
+    ):
         super().__init__(reduction=reduction, name=name, dtype=dtype)
         self.lengths = _lengths(lengths)
 
@@ -228,7 +235,7 @@ class _Residual(keras.losses.Loss):
 class _EvolutionResidual(_Residual):
     """Base class of residuals between a state and the next one, at the middle of the step."""
 
-    def __init__(self, viscosity, step, **kwargs):
+    def __init__(self, viscosity: float, step: float, **kwargs: Any):
         super().__init__(**kwargs)
         self.viscosity = validation.nonnegative_number(viscosity, "viscosity")
         self.step = validation.positive_number(step, "step")
