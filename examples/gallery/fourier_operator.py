@@ -65,7 +65,7 @@ def main(arguments=None):
     points, number, epochs, seeds, width, modes = 256, 300, 16, 2, 16, 8
     if options.small:
         points, number, epochs, seeds, width, modes = 16, 20, 1, 1, 2, 4
-    setting = type("Setting", (), {"width": width, "modes": modes})
+    setting = type("Setting", (), {"width": width, "modes": (modes,)})
     data = pde.burgers(points, train=number, test=max(2, number // 5))
     runs = {m: [train(m, data, epochs, setting, seed) for seed in range(seeds)] for m in METHODS}
     distances = {name: [] for name in NAMED.values()}

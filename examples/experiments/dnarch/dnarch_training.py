@@ -193,7 +193,10 @@ def _listops(options):
 def _darcy(options):
     numbers = [min(number, options.subset or number) for number in DARCY_SAMPLES]
     train, evaluation = pde.darcy(options.size, options.data_dir, *numbers)
-    inputs, others, decoding = pde_experiment.normalized(*train, evaluation[0])
+    encoding, decoding = pde_experiment.normalizations(*train)
+    inputs, others = (
+        keras.ops.convert_to_numpy(encoding(values)) for values in (train[0], evaluation[0])
+    )
     loss, targets = keras_xd.losses.RelativeL2(), evaluation[1]
     return Data(
         _batches(options, inputs, train[1]),
