@@ -70,8 +70,7 @@ class RelativeL2(keras.losses.Loss):
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         _check_shapes(y_true.shape, y_pred.shape)
-        exact = keras.backend.result_type(y_true.dtype, y_pred.dtype, "float32")
-        y_true, y_pred = ops.cast(y_true, exact), ops.cast(y_pred, exact)
+        y_true, y_pred = _exact(y_true, y_pred)
         axes = tuple(range(1, len(y_true.shape)))
         largest = ops.stop_gradient(ops.max(ops.abs(y_true), axis=axes, keepdims=True))
         scale = ops.where(largest > 0, largest, ops.ones_like(largest))
@@ -220,8 +219,7 @@ class _Residual(keras.losses.Loss):
         self.lengths = _lengths(lengths)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        exact = keras.backend.result_type(y_true.dtype, y_pred.dtype, "float32")
-        rest = self._rest(ops.cast(y_true, exact), ops.cast(y_pred, exact))
+        rest = self._rest(*_exact(y_true, y_pred))
         return ops.mean(ops.square(rest), axis=tuple(range(1, len(rest.shape))))
 
     @abc.abstractmethod
@@ -508,6 +506,12 @@ def _norm(values, axes):
     # Also the branch that `where` leaves out has a gradient, which must be finite.
     root = ops.sqrt(ops.where(positive, squares, ops.ones_like(squares)))
     return ops.where(positive, root, ops.zeros_like(root))
+
+
+def _exact(*tensors):
+    """Return tensors in the type that they are computed in, float32 at the least."""
+    exact = keras.backend.result_type(*(tensor.dtype for tensor in tensors), "float32")
+    return tuple(ops.cast(tensor, exact) for tensor in tensors)
 
 
 def _check_shapes(expected, found):

@@ -9,6 +9,7 @@ from keras import ops
 from keras_xd.core import validation
 from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.type_aliases import Shape, Tensor
+from keras_xd.layers.fourier import resampling
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -90,14 +91,15 @@ class FourierContinuation(ConfiguredLayer):
 
     def _continued(self, x, axis, count):
         """Return the function with points behind one axis."""
-        x = ops.moveaxis(x, axis, -1)
-        if self.order:
-            ends = ops.concatenate([x[..., -self.order :], x[..., : self.order]], axis=-1)
-            matrix = ops.convert_to_tensor(continuation_matrix(count, self.order).T, "float32")
-            between = ops.matmul(ends, ops.cast(matrix, x.dtype))
-        else:
-            between = ops.zeros((*ops.shape(x)[:-1], count), x.dtype)
-        return ops.moveaxis(ops.concatenate([x, between], axis=-1), -1, axis)
+        if self.order == 0:
+            widths = [(0, 0)] * x.ndim
+            widths[axis] = (0, count)
+            return ops.pad(x, widths)
+        before = (slice(None),) * axis
+        ends = [x[(*before, slice(-self.order, None))], x[(*before, slice(self.order))]]
+        matrix = continuation_matrix(count, self.order).T
+        between = resampling.multiply_axis(ops.concatenate(ends, axis=axis), axis, matrix)
+        return ops.concatenate([x, between], axis=axis)
 
 
 def continuation_matrix(points: int, order: int) -> np.ndarray:
