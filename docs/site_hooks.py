@@ -19,6 +19,7 @@ OUTSIDE = (
     "examples/**/*.py",
     "examples/**/*.md",
     "examples/**/*.svg",
+    "examples/**/*.png",
     "benchmarks/*.*",
 )
 FENCE = re.compile(r"^( *)(```+|~~~+)[^\n]*\n.*?^\1\2 *$", re.MULTILINE | re.DOTALL)
