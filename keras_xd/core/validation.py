@@ -5,6 +5,9 @@ import numbers
 import os
 import re
 
+import keras
+import numpy as np
+
 # Far above the 1 to 9 butterflies of the papers, and still traced in reasonable time.
 LARGEST_DEPTH = 64
 # Bounds of what is built, so that a damaged or hostile file is refused before it takes memory.
@@ -12,6 +15,7 @@ LARGEST_SIDE = 2**19  # of a K-matrix
 LARGEST_KMATRIX = 2**25  # complex numbers of its butterflies together
 LARGEST_MATRIX = 2**28  # numbers that one matrix is made of, 1 GiB in float32
 LARGEST_NETWORK = 2**14  # operations of the network of a term
+_CHECKED_AT_ONCE = 2**22  # numbers
 
 
 class UnknownSizeError(ValueError):
@@ -206,6 +210,42 @@ def matcher(selection, name):
         f"`{name}` must be a layer name, a pattern, a predicate, or a list of these. "
         f"Received: {name}={selection!r}"
     )
+
+
+def check_finite(data, name, before=0):
+    """Raise `ValueError` for the first NaN or infinite value of arrays of samples, by its place.
+
+    Arrays and dense tensors are read, also in lists and dictionaries; anything else passes.
+    `before` samples came before those of the data.
+    """
+    if isinstance(data, dict):
+        for key, part in data.items():
+            check_finite(part, f"{name}[{key!r}]", before)
+    elif isinstance(data, (list, tuple)):
+        for index, part in enumerate(data):
+            check_finite(part, f"{name}[{index}]", before)
+    elif _holds_numbers(data):
+        rows = max(1, _CHECKED_AT_ONCE // max(1, math.prod(data.shape[1:])))
+        for first in range(0, len(data), rows):
+            array = keras.ops.convert_to_numpy(data[first : first + rows])
+            finite = np.isfinite(array)
+            if not finite.all():
+                place = np.unravel_index(np.argmin(finite), finite.shape)
+                sample, *rest = map(int, place)
+                sample += before + first
+                channel = f", channel {rest[-1]}" if rest else ""
+                raise ValueError(
+                    f"`{name}` must be finite. Received: {array[place]} in sample {sample}"
+                    f"{channel}: {name}{[sample, *rest]}"
+                )
+
+
+def _holds_numbers(data):
+    """Return whether data is an array, or a dense tensor, of floating-point numbers."""
+    dense = keras.ops.is_tensor(data) and hasattr(data, "__array__")
+    if not dense and not isinstance(data, np.ndarray):
+        return False
+    return "float" in str(data.dtype) and len(data.shape) > 0
 
 
 def check_export_path(path, overwrite=False):

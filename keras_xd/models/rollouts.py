@@ -32,8 +32,8 @@ def rollout(
         An array `(number, steps, *sizes, outputs)`; the first states are not part of it.
 
     Raises:
-        ValueError: for shapes outside these rules, or if the answers are not finite any more; the
-            message names the sample and the step.
+        ValueError: for shapes outside these rules, states that are not finite, or if the answers
+            are not finite any more; the message names the sample and the step.
 
     Example:
 
@@ -50,6 +50,7 @@ def rollout(
     _check(model, state.shape, fixed)
     if not len(state):
         raise ValueError(f"`state` must hold states. Received: state of shape {state.shape}")
+    validation.check_finite(state, "state")
     trajectories = []
     for first in range(0, len(state), batch_size):
         now, answers = state[first : first + batch_size], []

@@ -12,7 +12,7 @@ from keras_xd.core.searchable import (
     is_graph,
     searchable_layers,
 )
-from keras_xd.core.validation import is_integer, one_of, positive_number
+from keras_xd.core.validation import check_finite, is_integer, one_of, positive_number
 from keras_xd.core.warning_location import stacklevel
 from keras_xd.layers.fourier.point_normalization import PointNormalization
 from keras_xd.layers.masked.base import MaskedLayer
@@ -159,6 +159,9 @@ def _last_activation(model, output):
 def prepare_fit(search, x, y, epochs, held_out, held_out_split, given):
     """Check the arguments of `fit` of a compiled search; begin its phases."""
     check_trainable_variables(search)
+    samples = {name: given.get(name) for name in ("sample_weight", "validation_data")}
+    for name, data in {"x": x, "y": y, **samples, "architecture_validation_data": held_out}.items():
+        check_finite(data, name)
     search.cooldown_begins = first_cooldown_epoch(search, epochs, given.get("initial_epoch", 0))
     if search.mode != "joint":
         return bilevel.fit_arguments(search, x, y, held_out, held_out_split, given)

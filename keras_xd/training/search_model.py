@@ -265,8 +265,9 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
             A `keras.callbacks.History`.
 
         Raises:
-            ValueError: if a bilevel mode lacks architecture data or `"joint"` is given some, or if
-                training and architecture data do not fit together.
+            ValueError: if a bilevel mode lacks architecture data or `"joint"` is given some, if
+                training and architecture data do not fit together, or if an array has a value that
+                is NaN or infinite; the message names sample and channel. Datasets are not read.
         """
         distributed.check_order(
             self, (x, architecture_validation_data), kwargs.get("shuffle", True)

@@ -51,6 +51,7 @@ def test_unrolled_steps_train_the_model(rng):
     [
         (lambda model: keras_xd.rollout(model, np.zeros((1, 9, 1)), 2), "shape of the model"),
         (lambda model: keras_xd.rollout(model, np.zeros((0, 8, 1)), 2), "must hold states"),
+        (lambda model: keras_xd.rollout(model, np.full((1, 8, 1), np.nan), 2), "`state` must be"),
         (lambda model: keras_xd.rollout(model, np.zeros((1, 8, 1)), 0), "steps=0"),
         (lambda model: models.unrolled(model, -1), "steps=-1"),
         (lambda _: models.unrolled(models.fno((8, 3), 2, modes=3), 2), "multiple"),

@@ -152,3 +152,27 @@ def test_dead_ends_lead_on(step, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=message):
         step(_classifier("softmax"))
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("x", "sample 2, channel 1"),
+        ("y", "sample 2, channel 0"),
+        ("sample_weight", "sample 2: "),
+        ("validation_data", "sample 2, channel 1"),
+        ("architecture_validation_data", "sample 2, channel 1"),
+    ],
+)
+def test_data_that_are_not_finite_are_refused_before_training(name, place):
+    search = search_model(mode="first_order")
+    bad, good = np.ones((3, 4), "float32"), np.ones((3, 4), "float32")
+    bad[2, 1] = np.nan
+    pair = (good, good[:, :1])
+    arguments = {"x": good, "y": good[:, :1], "architecture_validation_data": pair}
+    faulty = {"x": bad, "y": bad[:, 1:2], "sample_weight": bad[:, 1]}.get(name, (bad, good[:, :1]))
+    before = [variable.numpy() for variable in search.variables]
+    with pytest.raises(ValueError, match=rf"`{name}.*must be finite.*nan in {place}"):
+        search.fit(**{**arguments, name: faulty}, verbose=0)
+    for variable, value in zip(search.variables, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)

@@ -105,10 +105,12 @@ class PointNormalization(ConfiguredLayer):
                 part counts.
 
         Raises:
-            ValueError: if there are no functions, or they have not the shape of the layer.
+            ValueError: if there are no functions, they have not the shape of the layer, or a value
+                is NaN or infinite; the message names sample and channel.
         """
         number, mean, squares = 0, 0.0, 0.0
         for values in _batches(data):
+            validation.check_finite(values, "data", before=number)
             if not self.built:
                 self.build((None, *values.shape[1:]))
             self._check_shape(values.shape)

@@ -115,3 +115,10 @@ def test_what_does_not_fit_is_refused(rng):
         layer.adapt([])
     with pytest.raises(ValueError, match="array or batches.*int"):
         layer.adapt(3)
+    values = np.ones((3, 4, 2))
+    values[1, 2, 1] = np.inf
+    for data in (values, [np.ones((2, 4, 2)), values]):
+        number = 1 + 2 * isinstance(data, list)
+        with pytest.raises(ValueError, match=f"must be finite.*inf in sample {number}, channel 1"):
+            layer.adapt(data)
+    np.testing.assert_array_equal(layer.mean, np.ones((4, 2)))  # of the first adaption

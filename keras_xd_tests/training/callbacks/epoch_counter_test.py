@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import classification_data, small_model
@@ -47,8 +48,9 @@ def test_a_search_that_has_diverged_warns_once():
     search = search_model()
     x, y = classification_data()
     x[0, 0] = np.nan
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(32)  # `fit` looks at arrays only
     with pytest.warns(UserWarning) as caught:
-        search.fit(x, y, epochs=3, verbose=0)
+        search.fit(batches, epochs=3, verbose=0)
     (message,) = [str(w.message) for w in caught if w.category is UserWarning]
     assert message.startswith("The search has diverged in epoch 1: loss = nan, weights not finite")
     assert "gated" in message
