@@ -212,7 +212,7 @@ def matcher(selection, name):
     )
 
 
-def check_finite(data, name, before=0):
+def check_finite_data(data, name, before=0):
     """Raise `ValueError` for the first NaN or infinite value of arrays of samples, by its place.
 
     Arrays and dense tensors are read, also in lists and dictionaries; anything else passes.
@@ -220,10 +220,10 @@ def check_finite(data, name, before=0):
     """
     if isinstance(data, dict):
         for key, part in data.items():
-            check_finite(part, f"{name}[{key!r}]", before)
+            check_finite_data(part, f"{name}[{key!r}]", before)
     elif isinstance(data, (list, tuple)):
         for index, part in enumerate(data):
-            check_finite(part, f"{name}[{index}]", before)
+            check_finite_data(part, f"{name}[{index}]", before)
     elif _holds_numbers(data):
         rows = max(1, _CHECKED_AT_ONCE // max(1, math.prod(data.shape[1:])))
         for first in range(0, len(data), rows):

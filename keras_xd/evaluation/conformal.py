@@ -64,7 +64,7 @@ def conformal_margin(
     if len(set(shapes.values())) > 1 or not arrays["lower"].ndim:
         raise ValueError(f"All three must have the same shape (n, …). Received: {shapes}")
     for name, array in arrays.items():
-        validation.check_finite(array, name)
+        validation.check_finite_data(array, name)
     lower, upper, y_true = (array.astype("float64") for array in arrays.values())
     count = len(y_true)
     rank = math.ceil((count + 1) * coverage - _ROUNDING)

@@ -146,7 +146,8 @@ def uno(
         input_shape: `(*sizes, channels)` with one, two or three known spatial sizes.
         outputs: number of output channels.
         width: number of channels of the finest grid.
-        modes: frequencies kept on each axis of the finest grid; at most half of a coarser one.
+        modes: frequencies kept on each axis; a coarser grid keeps at most half as many as it has
+            points.
         levels: how many times the grid is halved, 1 or more.
         operation: as in `fno`; convolutions have padding "same", so that `rewrite` searches them.
         projection: number of units of the last hidden layer.
@@ -157,7 +158,8 @@ def uno(
         A `keras.Model` from `(batch, *sizes, channels)` to `(batch, *sizes, outputs)`.
 
     Raises:
-        ValueError: an argument is out of its range, a size is unknown, or below 4 on some level.
+        ValueError: an argument is out of its range, a size is unknown, or below 4 on some level, or
+            there are more modes than the finest grid has frequencies.
 
     Example:
 
@@ -190,8 +192,9 @@ def uno(
     def block(x, level, index):
         here = grids[level]
         channels = width * 2**level
-        # A convolution has one more weight than modes, which its grid must hold.
-        kept = tuple(min(mode, size // 2) for mode, size in zip(modes, here, strict=True))
+        kept = modes
+        if level:  # a convolution has one more weight than modes, which its grid must hold
+            kept = tuple(min(mode, size // 2) for mode, size in zip(modes, here, strict=True))
         _check_kernel(here, operation, kept, input_shape)
         mixed = _mixed(x, channels, kept, operation, index, "same")
         parts = [mixed, _dense(channels, f"pointwise{index}")(x)]

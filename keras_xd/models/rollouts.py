@@ -50,7 +50,7 @@ def rollout(
     _check(model, state.shape, fixed)
     if not len(state):
         raise ValueError(f"`state` must hold states. Received: state of shape {state.shape}")
-    validation.check_finite(state, "state")
+    validation.check_finite_data(state, "state")
     trajectories = []
     for first in range(0, len(state), batch_size):
         now, answers = state[first : first + batch_size], []

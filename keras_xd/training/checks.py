@@ -12,7 +12,7 @@ from keras_xd.core.searchable import (
     is_graph,
     searchable_layers,
 )
-from keras_xd.core.validation import check_finite, is_integer, one_of, positive_number
+from keras_xd.core.validation import check_finite_data, is_integer, one_of, positive_number
 from keras_xd.core.warning_location import stacklevel
 from keras_xd.layers.fourier.point_normalization import PointNormalization
 from keras_xd.layers.masked.base import MaskedLayer
@@ -161,7 +161,7 @@ def prepare_fit(search, x, y, epochs, held_out, held_out_split, given):
     check_trainable_variables(search)
     samples = {name: given.get(name) for name in ("sample_weight", "validation_data")}
     for name, data in {"x": x, "y": y, **samples, "architecture_validation_data": held_out}.items():
-        check_finite(data, name)
+        check_finite_data(data, name)
     search.cooldown_begins = first_cooldown_epoch(search, epochs, given.get("initial_epoch", 0))
     if search.mode != "joint":
         return bilevel.fit_arguments(search, x, y, held_out, held_out_split, given)

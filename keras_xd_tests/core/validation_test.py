@@ -138,13 +138,13 @@ def test_no_selection(selection):
 def test_what_is_not_finite_is_named(wrap, named, value, monkeypatch):
     monkeypatch.setattr(validation, "_CHECKED_AT_ONCE", 70)  # several parts of two samples
     fields = np.zeros((9, 5, 6, 2), "float32")
-    validation.check_finite(wrap(fields), "x")
+    validation.check_finite_data(wrap(fields), "x")
     fields[7, 4, 0, 1] = fields[8] = value
     place = rf"`{named}` must be finite. Received: {value} in sample 7, channel 1: {named}"
     with pytest.raises(ValueError, match=place + r"\[7, 4, 0, 1\]"):
-        validation.check_finite(wrap(fields), "x")
+        validation.check_finite_data(wrap(fields), "x")
     with pytest.raises(ValueError, match=rf"{value} in sample 107, channel 1"):
-        validation.check_finite(wrap(fields), "x", before=100)
+        validation.check_finite_data(wrap(fields), "x", before=100)
 
 
 def test_other_data_are_not_read():
@@ -154,4 +154,4 @@ def test_other_data_are_not_read():
 
     words = np.array(["a", "b"]), np.array([None, 1.0], dtype=object)
     for data in (None, 0.5, np.float32(np.nan), np.zeros((0, 3)), generator(), *words):
-        validation.check_finite(data, "x")
+        validation.check_finite_data(data, "x")

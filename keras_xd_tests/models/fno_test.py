@@ -155,3 +155,21 @@ def test_the_u_shaped_operator_has_coarser_grids_and_the_sizes_of_its_inputs(ope
 def test_sizes_that_cannot_be_halved_are_refused(shape, levels):
     with pytest.raises(ValueError, match="levels="):
         models.uno(shape, width=4, levels=levels)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: models.fno((16, 1), width=4, modes=10),
+        lambda: models.fno((32, 16, 1), width=4, modes=9, operation="xd"),
+        lambda: models.fno((16, 16, 1), width=4, modes=16, operation="convolution"),
+        lambda: models.uno((16, 16, 1), width=4, modes=10, levels=1),
+        lambda: models.uno((16, 16, 1), width=4, modes=9, levels=1, operation="xd"),
+        lambda: models.uno((16, 16, 1), width=4, modes=16, levels=1, operation="convolution"),
+        lambda: models.fno((None, 1), width=4, modes=10)(np.zeros((1, 16, 1), "float32")),
+        lambda: keras_xd.resize(models.fno((32, 1), width=4, modes=12), (16, 1)),
+    ],
+)
+def test_more_modes_than_the_grid_has_are_refused(make):
+    with pytest.raises(ValueError, match=r"(?s)`.*modes.*Received: modes=\(?\d+|input_shape=\(16"):
+        make()

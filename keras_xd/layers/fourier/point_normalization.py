@@ -110,7 +110,7 @@ class PointNormalization(ConfiguredLayer):
         """
         number, mean, squares = 0, 0.0, 0.0
         for values in _batches(data):
-            validation.check_finite(values, "data", before=number)
+            validation.check_finite_data(values, "data", before=number)
             if not self.built:
                 self.build((None, *values.shape[1:]))
             self._check_shape(values.shape)

@@ -60,6 +60,7 @@ class PointsToGrid(ConfiguredLayer):
 
     def call(self, inputs: list[Tensor]) -> Tensor:
         values, places = inputs
+        _check_points([values.shape, places.shape], len(self.sizes), "values")
         exponents = []
         for axis, size in enumerate(self.sizes):
             grid = ops.convert_to_tensor(np.linspace(0, 1, size), places.dtype)
@@ -107,16 +108,17 @@ class GridToPoints(ConfiguredLayer):
     """
 
     def build(self, input_shape: list[Shape]) -> None:
-        grid, _ = input_shape
-        if not 3 <= len(grid) <= 5 or None in grid[1:]:
+        grid = input_shape[0]
+        if not isinstance(grid, (tuple, list)) or not 3 <= len(grid) <= 5 or None in grid[1:]:
             raise ValueError(
                 "Functions must have shape (batch, *sizes, channels) with one to three known "
-                f"sizes. Received: shape {tuple(grid)}"
+                f"sizes. Received: inputs of shape {tuple(input_shape)}"
             )
         _check_points(input_shape, len(grid) - 2, "functions")
 
     def call(self, inputs: list[Tensor]) -> Tensor:
         y, places = inputs
+        _check_points([y.shape, places.shape], len(y.shape) - 2, "functions")
         places = ops.clip(places, 0, 1)
         *sizes, channels = y.shape[1:]
         for axis, size in enumerate(sizes):
@@ -135,10 +137,23 @@ class GridToPoints(ConfiguredLayer):
 
 
 def _check_points(shapes, rank, name):
-    """Raise `ValueError` unless the second of two shapes is that of points on so many axes."""
-    first, places = shapes
-    if len(places) != 3 or places[-1] != rank or (name == "values" and len(first) != 3):
+    """Raise `ValueError` unless two shapes are those of values and of points on so many axes."""
+    if len(shapes) != 2 or any(size is None or isinstance(size, int) for size in shapes):
         raise ValueError(
-            f"Inputs must be {name} and coordinates of shape (batch, points, {rank}). "
-            f"Received: shapes {tuple(first)} and {tuple(places)}"
+            f"Inputs must be a pair, {name} and coordinates. Received: shape {tuple(shapes)}"
         )
+    first, places = map(tuple, shapes)
+    fits = len(places) == 3 and places[-1] == rank and _agree(first[0], places[0])
+    if name == "values":
+        fits = fits and len(first) == 3 and _agree(first[1], places[1])
+    if not fits:
+        raise ValueError(
+            f"Inputs must be {name} and coordinates of shape (batch, points, {rank}), of the same "
+            f"samples{' and points' if name == 'values' else ''}. "
+            f"Received: shapes {first} and {places}"
+        )
+
+
+def _agree(first, second):
+    """Return whether two sizes are equal, as far as they are known."""
+    return not all(isinstance(size, int) for size in (first, second)) or first == second

@@ -55,6 +55,18 @@ def test_an_operator_between_them_is_trained_and_saved(tmp_path, rng):
     np.testing.assert_array_equal(loaded.predict(data), model.predict(data))
 
 
+def _pair(first, places):
+    return [np.zeros(first, "float32"), np.zeros(places, "float32")]
+
+
+def _trained(data):
+    """Numbers of points that a model of unknown ones is told in `fit`."""
+    inputs = [keras.Input((None, 1)), keras.Input((None, 1))]
+    model = keras.Model(inputs, layers.PointsToGrid((4,))(inputs))
+    model.compile("sgd", "mse")
+    model.fit(data, np.zeros((2, 4, 1)), verbose=0)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -70,6 +82,12 @@ def test_an_operator_between_them_is_trained_and_saved(tmp_path, rng):
             r"\(batch, points, 2\)",
         ),
         (lambda: layers.GridToPoints()([np.zeros((3, 1)), np.zeros((1, 3, 1))]), "Functions"),
+        (lambda: layers.PointsToGrid((4,))(np.zeros((2, 3, 1))), "must be a pair"),
+        (lambda: layers.GridToPoints()(np.zeros((2, 3, 1))), r"inputs of shape \(2, 3, 1\)"),
+        (lambda: layers.PointsToGrid((4,))(_pair((2, 5, 3), (2, 4, 1))), "same samples and points"),
+        (lambda: layers.PointsToGrid((4,))(_pair((3, 5, 3), (2, 5, 1))), "same samples and points"),
+        (lambda: layers.GridToPoints()(_pair((2, 5, 3), (3, 4, 1))), "same samples. Received"),
+        (lambda: _trained(_pair((2, 5, 1), (2, 4, 1))), "same samples and points"),
     ],
 )
 def test_bad_input(call, message):
