@@ -87,8 +87,7 @@ def export(
             layer = _unusable_layer(model, unfinished, format, batch, kwargs)
             raise _refusal(format, model, layer, error, kwargs) from error
         if kind.suffix:
-            for source, target in zip(written(unfinished, kind), targets, strict=True):
-                files.write(target, pathlib.Path(source).read_bytes(), overwrite)
+            _move_files(written(unfinished, kind), targets, overwrite)
             _warn_of_size(format, model, targets)
         else:
             _move_folder(unfinished, filepath)
@@ -196,6 +195,20 @@ def _write(model, path, format, signature, kwargs):
         model.export(path, format, False, signature, **kwargs)
     else:
         write(model, path, signature, **kwargs)
+
+
+def _move_files(sources, targets, overwrite):
+    """Move files to their names; while others change, the last, which is opened, is not there."""
+    *beside, opened = map(pathlib.Path, targets)
+    try:
+        if beside and overwrite:
+            opened.unlink(missing_ok=True)
+        for source, target in zip(sources, targets, strict=True):
+            files.write(target, pathlib.Path(source).read_bytes(), overwrite)
+    except BaseException:
+        for target in beside:
+            target.unlink(missing_ok=True)
+        raise
 
 
 def _move_folder(source, target):

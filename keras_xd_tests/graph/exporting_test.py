@@ -2,6 +2,7 @@
 
 import errno
 import importlib.util
+import os
 import shutil
 import warnings
 
@@ -12,6 +13,7 @@ import tensorflow as tf
 from keras import layers
 
 import keras_xd
+from keras_xd.core import files
 from keras_xd.finalizing.finalizer import FinalizedModel
 from keras_xd.graph import exporting
 from keras_xd.graph.exporting import InferenceModel
@@ -374,14 +376,35 @@ def test_an_interrupted_export_leaves_nothing(tmp_path, monkeypatch):
         assert not list(tmp_path.iterdir())
     exporting.export(model, path, verbose=False)
     (path / "notes").write_text("mine")
-    before = (path / "saved_model.pb").read_bytes()
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(exporting.os, "replace", stop)
         exporting.export(model, path, overwrite=True)
     assert not (path / "saved_model.pb").exists()  # neither the old model nor half of a new one
     exporting.export(model, path, verbose=False, overwrite=True)
     assert (path / "notes").read_text() == "mine"
-    assert len((path / "saved_model.pb").read_bytes()) == len(before)
+    x = np.ones((1, 2), "float32")
+    np.testing.assert_allclose(tf.saved_model.load(path).serve(x), model(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("format", "stage"), [("onnx", 0), ("openvino", 1), ("openvino", 2)])
+def test_interrupted_files_leave_nothing(format, stage, plain_convolution, tmp_path, monkeypatch):
+    """While they are tried, and while the first and the last of them are moved to their names."""
+    path, moved, replace = tmp_path / RUNTIMES[format][0], [], os.replace
+
+    def stop(*arguments):
+        moved.append(arguments)
+        if len(moved) >= stage:
+            raise KeyboardInterrupt
+        replace(*arguments)
+
+    place = (files.os, "replace") if stage else (exporting, "_check_outputs")
+    if stage:  # an old model, which the first new file would not fit to
+        path.write_text("mine")
+        path.with_suffix(".bin").write_text("mine")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(*place, stop)
+        plain_convolution.export(path, format, False, overwrite=bool(stage))
+    assert len(moved) == max(stage, 1) and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
