@@ -383,7 +383,8 @@ def test_an_interrupted_export_leaves_nothing(tmp_path, monkeypatch):
     exporting.export(model, path, verbose=False, overwrite=True)
     assert (path / "notes").read_text() == "mine"
     x = np.ones((1, 2), "float32")
-    np.testing.assert_allclose(tf.saved_model.load(path).serve(x), model(x), rtol=1e-6)
+    served = tf.saved_model.load(path)
+    np.testing.assert_allclose(served.serve(x), model(x), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("format", "stage"), [("onnx", 0), ("openvino", 1), ("openvino", 2)])
