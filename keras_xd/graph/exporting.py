@@ -1,5 +1,6 @@
 """Files for serving: computed as in inference, and tried out before they are written."""
 
+import contextlib
 import errno
 import os
 import pathlib
@@ -80,12 +81,13 @@ def export(
     targets = _checked_targets(filepath, format, kind, overwrite)
     with tempfile.TemporaryDirectory() as folder:
         unfinished = os.path.join(folder, f"model{kind.suffix}")
-        try:
-            _write_and_compare(inference, unfinished, format, input_signature, kwargs)
-        except _Unusable as error:
-            batch = keras.tree.flatten(input_signature)[0].shape[0]
-            layer = _unusable_layer(model, unfinished, format, batch, kwargs)
-            raise _refusal(format, model, layer, error, kwargs) from error
+        with _statistics_as_arrays(model):
+            try:
+                _write_and_compare(inference, unfinished, format, input_signature, kwargs)
+            except _Unusable as error:
+                batch = keras.tree.flatten(input_signature)[0].shape[0]
+                layer = _unusable_layer(model, unfinished, format, batch, kwargs)
+                raise _refusal(format, model, layer, error, kwargs) from error
         if kind.suffix:
             _move_files(written(unfinished, kind), targets, overwrite)
             _warn_of_size(format, model, targets)
@@ -93,6 +95,23 @@ def export(
             _move_folder(unfinished, filepath)
     if verbose is not False:
         print(f"Saved artifact at '{filepath}'.")
+
+
+@contextlib.contextmanager
+def _statistics_as_arrays(model):
+    """Make arrays of the statistics of Keras' normalizations.
+
+    They are tensors beside the weights, which ONNX files would have as further inputs.
+    """
+    found = [x for x in flatten_layers(model) if isinstance(x, keras.layers.Normalization)]
+    before = [(layer.mean, layer.variance) for layer in found]
+    for layer, statistics in zip(found, before, strict=True):
+        layer.mean, layer.variance = map(keras.ops.convert_to_numpy, statistics)
+    try:
+        yield
+    finally:
+        for layer, statistics in zip(found, before, strict=True):
+            layer.mean, layer.variance = statistics
 
 
 class _Unusable(ValueError):
