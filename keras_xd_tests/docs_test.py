@@ -1,6 +1,7 @@
 """The site: every page has a place, every public name an entry, every link a target."""
 
 import importlib
+import json
 import pathlib
 import posixpath
 import re
@@ -119,3 +120,29 @@ def test_pictures_are_those_of_the_script(tmp_path):
     assert drawn == {path.name for path in (DOCS / "images").glob("concept_*")}
     shown = {posixpath.basename(link) for path in PAGES for link in links(path)}
     assert drawn <= shown
+
+
+def test_the_guide_runs_and_shows_what_it_has_printed(tmp_path, monkeypatch):
+    """From a file of fields to a served model: few flows and one epoch here."""
+    guide = runpy.run_path(str(DOCS / "make_guide.py"))
+    text = guide["PAGE"].read_text(encoding="utf-8")
+    record = json.loads(guide["RECORD"].read_text(encoding="utf-8"))
+    assert guide["written"](text, record) == text
+    assert all(text.count(old) == 1 for old in guide["SMALL"])
+    monkeypatch.chdir(tmp_path)
+    outputs = guide["run"](text, guide["SMALL"])
+    found, expected = (re.sub(r"[\d.,+-]+", "0", "".join(o)) for o in (outputs, record["outputs"]))
+    assert found.replace("0e0", "0") == expected.replace("0e0", "0")
+    drawn = {path.name for path in tmp_path.glob("*.png")}
+    assert drawn == {path.name for path in (DOCS / "images").glob("pde_*")}
+    assert {f"images/{name}" for name in drawn} <= set(links(guide["PAGE"]))
+
+
+def test_figures_of_the_guide_are_those_of_the_pages_it_links():
+    path = DOCS / "pde_data.md"
+    rows = re.findall(r"^\| \[.*\]\((.*?)\).*?\|(.*)$", path.read_text(encoding="utf-8"), re.M)
+    assert len(rows) == 4
+    for link, figures in rows:
+        page = (DOCS / link).read_text(encoding="utf-8")
+        found = re.findall(r"[\d.]+ ± [\d.]+", figures)
+        assert len(found) == 2 and all(f"| {figure} |" in page for figure in found), link

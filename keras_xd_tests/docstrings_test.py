@@ -21,7 +21,11 @@ from keras_xd_tests.imports_test import MODULES, NAMES, module_name
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 # Run by `docs_test` and `serving_test`, with what they print.
-RUN_ELSEWHERE = {"docs/masked_models.md-0", "docs/deploying.md-2"}
+RUN_ELSEWHERE = {
+    "docs/masked_models.md-0",
+    "docs/deploying.md-2",
+    *(f"docs/pde_data.md-{index}" for index in range(7)),
+}
 SHAPE = re.compile(r"(?:TensorShape|torch\.Size)\(\[([^\]]*)\]\)")
 BLOCK = re.compile(r"^([ ]*)```python\n(.*?)^\1```[ ]*$", re.MULTILINE | re.DOTALL)
 
