@@ -90,6 +90,14 @@ def operator(*sizes):
     return keras.Model(inputs, keras_xd.layers.FourierResampling((7,) * len(sizes))(x))
 
 
+def points_model():
+    """Any number of scattered points, the last two channels their places, to a grid and back."""
+    inputs = keras.Input((None, 3), name="points")
+    values, places = keras.ops.split(inputs, [1], axis=-1)
+    grid = keras_xd.layers.PointsToGrid((8, 6))([values, places])
+    return keras.Model(inputs, keras_xd.layers.GridToPoints()([grid, places]))
+
+
 FINALIZED = {
     "images": lambda: keras_xd.finalize(
         keras_xd.SearchModel(keras_xd.rewrite(image_model(), depth=2))
@@ -109,6 +117,7 @@ FINALIZED = {
     "any_size": lambda: spectral_model(None, None),
     "ccnn": lambda: keras_xd.finalize(ccnn_model()),
     "operator1": lambda: operator(17),
+    "points": points_model,
     "operator2": lambda: keras_xd.finalize(operator(10, 9)),
     "spectrum_bfloat16": lambda: kept("spectrum", convolution_model(), "bfloat16"),
 }
@@ -187,14 +196,14 @@ RUNTIMES = {
     "litert": (
         "m.tflite",
         litert,
-        ("images", "groups", "long", "masked", "any_size", "operator1", "operator2"),
+        ("images", "groups", "long", "masked", "any_size", "operator1", "operator2", "points"),
     ),
     "onnx": (
         "m.onnx",
         onnx,
         (
             *("images", "sequence", "k_operation", "kernel_groups", "any_size", "ccnn"),
-            *("operator1", "operator2"),
+            *("operator1", "operator2", "points"),
         ),
     ),
     "openvino": (

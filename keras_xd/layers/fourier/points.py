@@ -61,19 +61,21 @@ class PointsToGrid(ConfiguredLayer):
     def call(self, inputs: list[Tensor]) -> Tensor:
         values, places = inputs
         _check_points([values.shape, places.shape], len(self.sizes), "values")
+        number = ops.shape(places)[1]
         exponents = []
         for axis, size in enumerate(self.sizes):
-            grid = ops.convert_to_tensor(np.linspace(0, 1, size), places.dtype)
-            distances = (grid[:, None] - places[:, None, :, axis]) * ((size - 1) / self.bandwidth)
+            grid = ops.convert_to_tensor(np.linspace(0, 1, size)[:, None], places.dtype)
+            along = ops.expand_dims(ops.take(places, axis, axis=-1), 1)
+            distances = (grid - along) * ((size - 1) / self.bandwidth)
             shape = [1] * len(self.sizes)
             shape[axis] = size
-            distances = ops.reshape(distances, (-1, *shape, distances.shape[-1]))
+            distances = ops.reshape(distances, (-1, *shape, number))
             exponents.append(-ops.square(distances) / 2)
         # Keras' softmax warns where there is a single point.
         total = sum(exponents[1:], exponents[0])
         weights = ops.exp(total - ops.max(total, axis=-1, keepdims=True))
         weights = weights / ops.sum(weights, axis=-1, keepdims=True)
-        weights = ops.reshape(weights, (-1, int(np.prod(self.sizes)), weights.shape[-1]))
+        weights = ops.reshape(weights, (-1, int(np.prod(self.sizes)), number))
         y = ops.matmul(weights, values)
         return ops.reshape(y, (-1, *self.sizes, values.shape[-1]))
 
@@ -123,13 +125,14 @@ class GridToPoints(ConfiguredLayer):
         *sizes, channels = y.shape[1:]
         for axis, size in enumerate(sizes):
             grid = ops.arange(size, dtype=places.dtype)
-            hats = ops.relu(1 - ops.abs(places[..., axis : axis + 1] * (size - 1) - grid))
+            along = ops.expand_dims(ops.take(places, axis, axis=-1), -1)
+            hats = ops.relu(1 - ops.abs(along * (size - 1) - grid))
             rest = int(np.prod(sizes[axis + 1 :])) * channels
             if axis == 0:
                 y = ops.matmul(hats, ops.reshape(y, (-1, size, rest)))
             else:
                 y = ops.reshape(y, (-1, ops.shape(places)[1], size, rest))
-                y = ops.sum(hats[..., None] * y, axis=2)
+                y = ops.sum(ops.expand_dims(hats, -1) * y, axis=2)
         return y
 
     def compute_output_shape(self, input_shape: list[Shape]) -> Shape:
