@@ -82,11 +82,12 @@ def ccnn_model():
 
 
 def operator(*sizes):
-    """A Fourier neural operator between normalized functions, and on another grid."""
+    """A Fourier neural operator between normalized functions, not periodic, and on another grid."""
     inputs = keras.Input((*sizes, 2), name="function")
     x = layers.Normalization(axis=-1, mean=[0.1, 0.2], variance=[2.0, 3.0])(inputs)
     x = keras_xd.layers.PointNormalization(channels=1)(x)
-    x = keras_xd.models.fno((*sizes, 2), width=4, modes=3, blocks=2)(x)
+    options = {"width": 4, "modes": 3, "blocks": 2, "continuation": 2, "local_kernel": 3}
+    x = keras_xd.models.fno((*sizes, 2), **options)(x)
     return keras.Model(inputs, keras_xd.layers.FourierResampling((7,) * len(sizes))(x))
 
 
