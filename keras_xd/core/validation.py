@@ -243,7 +243,8 @@ def check_finite_data(data, name, before=0):
 def _holds_numbers(data):
     """Return whether data is an array, or a dense tensor, of floating-point numbers."""
     dense = keras.ops.is_tensor(data) and hasattr(data, "__array__")
-    if not dense and not isinstance(data, np.ndarray):
+    # Of an array that JAX has spread over several processes each sees a part.
+    if not (dense and getattr(data, "is_fully_addressable", True) or isinstance(data, np.ndarray)):
         return False
     return "float" in str(data.dtype) and len(data.shape) > 0
 
