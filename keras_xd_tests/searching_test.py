@@ -1,12 +1,15 @@
 """A whole search in one call."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import keras_xd
-from keras_xd.searching import SearchReport, SearchReportRow
+from keras_xd import auto
+from keras_xd.finalizing.report import SearchReport, SearchReportRow
 from keras_xd.training.search_model import SearchModel
 
 EAGER = {"run_eagerly": True}
@@ -25,8 +28,9 @@ def backbone():
     )
 
 
-def data(rng, samples=12):
-    return rng.normal(size=(samples, 9, 1)).astype("float32"), rng.integers(3, size=samples)
+def data(rng, samples=32):
+    x = rng.normal(size=(samples, 9, 1)).astype("float32")
+    return x, np.arange(samples) % 3
 
 
 def test_one_call_is_the_long_road(rng):
@@ -35,7 +39,7 @@ def test_one_call_is_the_long_road(rng):
     model.compile("adam", LOSS, metrics=["accuracy"])
     weights = [weight.numpy() for weight in model.weights]
     keras.utils.set_random_seed(1)
-    result = keras_xd.search(model, x, y, epochs=2, batch_size=4, verbose=0)
+    result = keras_xd.search(model, x, y, epochs=2, to="xd", batch_size=4, verbose=0)
     keras.utils.set_random_seed(1)
     long = SearchModel(keras_xd.rewrite(model))
     long.compile("adam", keras.optimizers.Adam(1e-3), LOSS, ["accuracy"], **EAGER)
@@ -55,7 +59,7 @@ def test_report_compares_the_three(rng, capsys):
     model = backbone()
     model.compile("adam", LOSS, metrics=["accuracy"], run_eagerly=True)
     result = keras_xd.search(
-        model, x, y, epochs=1, validation_data=(x, y), verbose=2, compile_options=EAGER
+        model, x, y, epochs=1, to="xd", validation_data=(x, y), verbose=2, compile_options=EAGER
     )
     before, searched, plain = result.report.rows
     assert [row.model for row in result.report.rows] == ["backbone", "search", "finalized"]
@@ -87,6 +91,7 @@ def test_losses_are_compared_without_the_penalties_of_weights(rng):
         x,
         y,
         epochs=1,
+        to="xd",
         validation_data=(x, y),
         loss=loss,
         verbose=0,
@@ -125,7 +130,7 @@ def test_a_search_space_is_searched_as_it_is(rng):
     space = keras_xd.rewrite(backbone())
     result = keras_xd.search(space, x, y, epochs=1, loss=LOSS, verbose=0, compile_options=EAGER)
     assert result.search.model is space
-    with pytest.raises(ValueError, match="not rewritten. Received: to='xd', rewrite_options="):
+    with pytest.raises(ValueError, match="not rewritten. Received: to='auto', rewrite_options="):
         keras_xd.search(space, x, y, epochs=1, loss=LOSS, rewrite_options={"depth": 2})
 
 
@@ -142,7 +147,7 @@ def test_subclassed_models_are_searched_too(rng):
     model = Model()
     model(x)
     result = keras_xd.search(
-        model, x, y, epochs=1, loss=LOSS, validation_data=(x, y), verbose=0, compile_options=EAGER
+        model, x, y, epochs=1, to="xd", loss=LOSS, validation_split=0.5, verbose=0, batch_size=16
     )
     assert type(result.model).__name__ == "SubclassedModelWrapper"
     rows = result.report.rows
@@ -167,7 +172,8 @@ def test_subclassed_models_are_searched_too(rng):
 )
 def test_wrong_arguments(arguments, message, rng):
     x, y = data(rng)
-    arguments = {"model": backbone(), "epochs": 2, "loss": LOSS, "verbose": 0, **arguments}
+    defaults = {"model": backbone(), "epochs": 2, "to": "xd", "loss": LOSS, "verbose": 0}
+    arguments = {**defaults, **arguments}
     with pytest.raises(ValueError, match=message):
         keras_xd.search(arguments.pop("model"), x, y, **arguments)
 
@@ -189,15 +195,15 @@ def test_table():
 def test_a_search_ends_at_the_first_loss_that_is_not_finite(rng, steps):
     x, y = data(rng)
     x[4:8] = np.nan
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
     model, seen = backbone(), []
     model.compile("sgd", LOSS)
     with pytest.raises(ValueError, match="epoch 1, batch 2: loss = nan, .*layers 'conv'.*rates"):
         keras_xd.search(
             model,
-            x,
-            y,
+            batches,
             epochs=3,
-            batch_size=4,
+            to="xd",
             shuffle=False,
             verbose=0,
             callbacks=keras.callbacks.LambdaCallback(
@@ -217,9 +223,218 @@ def test_a_search_ends_at_the_first_loss_that_is_not_finite(rng, steps):
         ({"finalize_options": {"depth": 3}}, r"Received: finalize_options=\{'depth': 3\}"),
         ({"finalize_options": {"form": "all"}}, "`form` must be one of"),
         ({"to": "masked"}, "A search of masks needs a `complexity_target`"),
+        ({"budget": 3.0}, "`budget` are for to='auto'. Received: to='xd'"),
+        ({"to": "auto", "rewrite_options": {"depth": 3}}, r"name the space.*\{'depth': 3\}"),
+        ({"to": "auto", "mode": "alternating"}, "name the space.*{'mode': 'alternating'}"),
+        ({"to": "auto", "compile_options": {"complexity_target": 9}}, "name the space"),
+        (
+            {"to": "auto", "budget": 1.5, "validation_split": 0.5, "batch_size": 8},
+            r"`budget` must pay for .* 3\.4 plain trainings",
+        ),
     ],
 )
 def test_options_are_checked_before_training(options, message, rng):
     x, y = data(rng)
     with pytest.raises(ValueError, match=message):
-        keras_xd.search(backbone(), x, y, epochs=1, loss=LOSS, **options)
+        keras_xd.search(backbone(), x, y, **{"epochs": 1, "to": "xd", "loss": LOSS, **options})
+
+
+def dense_backbone():
+    return keras.Sequential(
+        [
+            keras.Input((9, 1)),
+            keras.layers.Conv1D(4, 3, activation="relu", name="conv"),
+            keras.layers.Flatten(),
+            keras.layers.Dropout(0.1),
+            keras.layers.Dense(8, activation="relu"),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+
+
+class Interruption(keras.callbacks.Callback):
+    """Ends a search in an epoch, counted over all its trainings."""
+
+    def __init__(self, last=None):
+        super().__init__()
+        self.last, self.epochs = last, 0
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epochs += 1
+        if self.epochs == self.last:
+            raise KeyboardInterrupt
+
+
+def test_auto_resumes_to_the_same_result(rng, tmp_path, capsys, monkeypatch):
+    dash = auto.Candidate("dash", "dash", 2.9, 0.1, {"kernel_sizes": (3,), "dilations": (1, 3)})
+    monkeypatch.setattr(auto, "SPACES", (dash,))
+    x, y = data(rng, 48)
+    model = dense_backbone()
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), LOSS, metrics=["accuracy"])
+    weights = [weight.numpy() for weight in model.weights]
+
+    def search(folder=None, last=None, **options):
+        counter = Interruption(last)
+        options = {"epochs": 2, "budget": 6, "seed": 3, "batch_size": 19, "verbose": 2, **options}
+        result = keras_xd.search(
+            model, x, y, folder=folder, callbacks=[counter], compile_options=EAGER, **options
+        )
+        return result, counter.epochs
+
+    whole, epochs = search()
+    text = capsys.readouterr().out
+    assert all(np.array_equal(w, v.numpy()) for w, v in zip(weights, model.weights, strict=True))
+    report = whole.report
+    assert [row.model for row in report.rows] == ["backbone", "dash"]
+    assert "trains the backbone for 2 epochs and of the search spaces dash" in text.splitlines()[0]
+    assert "5.9 plain trainings of the backbone, budget 6, about" in text.splitlines()[0]
+    assert "s left" in text and str(report) in text
+    assert report.kept in report.reason and (whole.search is None) == (report.kept == "backbone")
+    kept = next(row for row in report.rows if row.model == report.kept)
+    assert kept.parameters == whole.model.count_params()
+    for row in report.rows:
+        assert (row.epochs, row.seeds, row.failed) == (2, 2, None)
+        assert set(row.metrics) == {"loss", "accuracy"}
+        assert row.milliseconds > 0 and row.seconds > 0
+    folder = tmp_path / "search"
+    with pytest.raises(KeyboardInterrupt):
+        search(folder, last=4)  # where the plain model of the mixture is trained
+    resumed, left = search(folder)
+    assert left == epochs - 3
+    for row, other in zip(report.rows, resumed.report.rows, strict=True):
+        assert row.metrics == pytest.approx(other.metrics, rel=1e-5)
+    expected = whole.model.predict(x, verbose=0)
+    np.testing.assert_allclose(resumed.model.predict(x, verbose=0), expected, rtol=1e-4, atol=1e-6)
+    again, none = search(folder)
+    assert none == 0
+    np.testing.assert_allclose(again.model.predict(x, verbose=0), expected, rtol=1e-4, atol=1e-6)
+    assert again.history.history == resumed.history.history
+    with pytest.raises(ValueError, match=r"other settings.*these differ: \['search'\]"):
+        search(folder, seed=4)
+    model.weights[0].assign(model.weights[0] + 1.0)
+    with pytest.raises(ValueError, match=r"these differ: \['weights'\]"):
+        search(folder)
+    with pytest.raises(ValueError, match="`folder` must be new.*which has other files"):
+        search(tmp_path)
+
+
+def test_auto_knows_the_spaces_of_a_model(rng):
+    def names(model):
+        return [candidate.to for candidate in auto.candidates_for(model)]
+
+    dense = keras.Sequential([keras.Input((9,)), keras.layers.Dense(16), keras.layers.Dense(2)])
+    convolving = ["xd", "dash", "xd", "k_operation"]
+    assert names(backbone()) == convolving
+    assert names(dense_backbone()) == [*convolving, "structured"]
+    assert names(dense) == ["structured"]
+    (structured,) = auto.candidates_for(dense)
+    kinds = [type(layer).__name__ for layer in structured.rewrite(dense).layers]
+    assert kinds == ["MixedDense", "Dense"]  # outputs stay what they are
+    pooling = keras.Sequential([keras.Input((9, 1)), keras.layers.GlobalAveragePooling1D()])
+    with pytest.raises(ValueError, match="`model` must have a convolution"):
+        keras_xd.search(pooling, *data(rng), epochs=1, loss=LOSS, batch_size=8)
+
+
+@pytest.mark.parametrize("costs", [[2.4, 2.9, 2.4, 2.1, 2.0], [2.4, 2.9], [2.0]])
+@pytest.mark.parametrize("budget", [3.5, 4.0, 6.0, 12.0, 20.0])
+@pytest.mark.parametrize("epochs", [1, 2, 3, 7, 30, 200])
+def test_schedules_keep_to_the_budget(costs, budget, epochs):
+    plan = auto.schedule(costs, epochs, budget)
+    assert plan.trainings <= budget
+    stops, numbers = zip(*plan.rungs, strict=True)
+    assert list(stops) == sorted(set(stops)) and list(numbers) == sorted(numbers, reverse=True)
+    assert 1 <= numbers[0] <= len(costs) and stops[-1] == plan.last <= epochs
+    assert plan.seeds == 1 or plan.repeated in (epochs, *stops)
+    # What it costs, counted epoch by epoch, if the costliest spaces are those that go on.
+    kept, spent = sorted(costs[: numbers[0]], reverse=True), epochs
+    for epoch in range(1, plan.last + 1):
+        spent += sum(kept[: next(n for stop, n in plan.rungs if epoch <= stop)])
+    spent += (plan.seeds - 1) * plan.repeated * (1 + kept[0])
+    assert spent / epochs == pytest.approx(plan.trainings)
+    if epochs >= 30:
+        assert budget < 4 or numbers[0] == len(costs)  # all spaces are tried by default
+        assert budget < 20 or (plan.seeds, plan.repeated, plan.last) == (3, epochs, epochs)
+
+
+def measured(values, accuracy):
+    blocks = {"loss": values, "accuracy": accuracy}
+    return {"metrics": {name: float(np.mean(v)) for name, v in blocks.items()}, "blocks": blocks}
+
+
+def run_of(records, seed=0, name="xd"):
+    """Return a `Run` with made-up records: a run that was read from a folder."""
+    found = {"trained": [], "history": {}, "seconds": 1.0, "failed": None, "measured": records}
+
+    class Records:
+        def read(self, name):
+            return found
+
+    return auto.Run(None, auto.Candidate(name), seed, Records(), None)
+
+
+def test_a_space_is_kept_if_it_beats_the_backbone_by_two_standard_errors(rng):
+    plan = auto.Schedule(((2, 2), (8, 1)), 2, 2, 4.0)
+    base, noise = rng.normal(size=20), rng.normal(size=20)
+
+    def runs(shift, spread=0.0, space=True):
+        first = measured(base - shift + 0.1 * noise * space, np.ones(20))
+        early = [measured(base - shift - s, np.ones(20)) for s in (spread, -spread)]
+        both = [{"2": early[0], "8": first}, {"2": early[1]}]
+        return [run_of(records, seed) for seed, records in enumerate(both)]
+
+    loss = auto.Objective.of({"loss": 1.0, "error": 2.0})
+    assert loss == auto.Objective("loss", 1)
+    assert auto.Objective.of({"loss": 1.0, "top_accuracy": 2.0}) == auto.Objective(
+        "top_accuracy", -1
+    )
+    backbones = runs(0.0, space=False)
+    gain, error = loss.gain(backbones, runs(0.3), plan)
+    assert gain == pytest.approx(0.3 - 0.1 * noise.mean())
+    # That of the differences on the same samples, not of the losses.
+    assert error == pytest.approx(0.1 * noise.std(ddof=1) / np.sqrt(20))
+    # The spread over seeds adds to it: two differences that lie 0.8 apart.
+    gain, error = loss.gain(backbones, runs(0.3, spread=0.4), plan)
+    assert error == pytest.approx(np.hypot(0.1 * noise.std(ddof=1) / np.sqrt(20), 0.4))
+    assert loss.gain(backbones, runs(-0.3), plan)[0] < 0
+    failed = runs(1.0)
+    failed[1].record["failed"] = "ValueError"
+    assert loss.gain(backbones, failed, plan)[0] == -np.inf
+    accuracy = auto.Objective("accuracy", -1)
+    better = run_of({"8": measured(base, np.full(20, 0.9))})
+    worse = run_of({"8": measured(base, np.full(20, 0.8))})
+    assert accuracy.error(better) < accuracy.error(worse) < accuracy.error(failed[1]) == np.inf
+    gain, _ = accuracy.gain([worse], [better], dataclasses.replace(plan, seeds=1, repeated=8))
+    assert gain == pytest.approx(0.1)
+
+
+def test_auto_finds_what_a_backbone_cannot(rng):
+    # A class is which half of the signal is louder: for a convolution and a mean both are alike.
+    x = rng.normal(size=(192, 8, 1)).astype("float32")
+    y = (np.abs(x[:, :4]).sum(axis=(1, 2)) > np.abs(x[:, 4:]).sum(axis=(1, 2))).astype("int32")
+    model = keras.Sequential(
+        [
+            keras.Input((8, 1)),
+            keras.layers.Conv1D(8, 3, padding="same", activation="relu"),
+            keras.layers.GlobalAveragePooling1D(),
+            keras.layers.Dense(2, activation="softmax"),
+        ]
+    )
+    model.compile(keras.optimizers.Adam(0.03), LOSS)
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(48)
+    result = keras_xd.search(
+        model,
+        batches,
+        epochs=16,
+        validation_data=batches,
+        seed=1,
+        verbose=0,
+        budget=3.5,
+        shuffle=False,
+    )
+    assert result.report.kept.startswith("xd") and result.search is not None
+    loss = result.model.evaluate(batches, verbose=0)
+    kept = next(row for row in result.report.rows if row.model == result.report.kept)
+    assert kept.metrics["loss"] == pytest.approx(loss, rel=1e-4)
+    assert kept.metrics["loss"] < 0.9 * result.report.rows[0].metrics["loss"]
+    assert "form" in str(result.report).splitlines()[-1]  # it has grown
+    assert len(result.history.history["loss"]) == kept.epochs
