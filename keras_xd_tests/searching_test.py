@@ -10,6 +10,7 @@ import tensorflow as tf
 import keras_xd
 from keras_xd import auto
 from keras_xd.finalizing.report import SearchReport, SearchReportRow
+from keras_xd.training import checks
 from keras_xd.training.search_model import SearchModel
 
 EAGER = {"run_eagerly": True}
@@ -438,3 +439,128 @@ def test_auto_finds_what_a_backbone_cannot(rng):
     assert kept.metrics["loss"] < 0.9 * result.report.rows[0].metrics["loss"]
     assert "form" in str(result.report).splitlines()[-1]  # it has grown
     assert len(result.history.history["loss"]) == kept.epochs
+
+
+def one_hot(labels):
+    return keras.utils.to_categorical(labels, 3)
+
+
+@pytest.mark.parametrize("to", ["auto", "xd"])
+@pytest.mark.parametrize(
+    ("change", "loss", "message"),
+    [
+        ({"x": (7, np.nan)}, LOSS, r"must be finite.*Received: nan in x\[7, 0, 0\]"),
+        ({"held_x": (5, -np.inf)}, LOSS, r"Received: -inf in validation x\[5, 0, 0\]"),
+        (
+            {"y": one_hot},
+            LOSS,
+            "takes integer ones: use the loss categorical_crossentropy.*one-hot",
+        ),
+        (
+            {},
+            keras.losses.CategoricalCrossentropy(),
+            r"takes one-hot ones: use the loss sparse_categorical_crossentropy.*integer.*\(32,\)",
+        ),
+        (
+            {"y": lambda y: y[:, None]},
+            "categorical_crossentropy",
+            r"integer labels of shape \(32, 1\)",
+        ),
+        ({"y": lambda y: y + 1}, LOSS, "from 0 to 2, .*3 outputs. Received: 3 at index 2"),
+        ({"y": lambda y: 0 * y + 2}, LOSS, "two classes at least. Received: class 2 only"),
+        ({"y": lambda y: one_hot(0 * y)}, "categorical_crossentropy", "Received: class 0 only"),
+    ],
+)
+def test_samples_are_checked_before_training(to, change, loss, message, rng):
+    (x, y), (held_x, held_y) = data(rng), data(rng)
+    parts = {"x": x, "y": y, "held_x": held_x, "held_y": held_y}
+    for name, new in change.items():
+        if callable(new):
+            parts[name] = new(parts[name])
+            parts["held_y"] = new(parts["held_y"])
+        else:
+            parts[name][new[0]] = new[1]
+    with pytest.raises(ValueError, match=message):
+        keras_xd.search(
+            backbone(),
+            parts["x"],
+            parts["y"],
+            epochs=1,
+            to=to,
+            loss=loss,
+            validation_data=(parts["held_x"], parts["held_y"]),
+        )
+
+
+def checked(rng, outputs=3, samples=32, loss=LOSS, held=None, labels=None, **given):
+    inputs = keras.Input((9, 1))
+    model = keras.Model(inputs, keras.layers.Dense(outputs)(keras.layers.Flatten()(inputs)))
+    x, y = data(rng, samples)
+    y = y if labels is None else labels(y)
+    if held is not None:
+        given["validation_data"] = (x[: len(held)], np.asarray(held))
+    checks.check_samples(model, x, y, loss, given)
+
+
+def test_samples_that_only_warn(rng):
+    with pytest.warns(UserWarning, match="one step. Received: 32 training samples, batch_size=40"):
+        checked(rng, batch_size=40)
+    with pytest.warns(UserWarning, match=r"Received: the validation part lacks \[1, 2\]"):
+        checked(rng, held=[0, 0])
+    with pytest.warns(UserWarning, match=r"Received: the training part lacks \[3\]"):
+        checked(rng, outputs=4, held=[0, 1, 2, 3])
+    with pytest.raises(ValueError, match="class 0.0 only"):
+        checked(rng, 1, loss="binary_crossentropy", labels=lambda y: 0.0 * y)
+    # What is left alone: numbers to predict, labels of pixels, integers, losses of one's own.
+    checked(rng, 1, loss="mse", labels=lambda y: 0.0 * y, held=[1.0])
+    checked(rng, 4, loss="mse", labels=lambda y: np.zeros((len(y), 4)))
+    checked(rng, loss=lambda y, outputs: y)
+    tokens = keras.Sequential([keras.Input((9, 1)), keras.layers.Dense(3)])
+    checks.check_samples(tokens, np.zeros((32, 9, 1), int), np.zeros((32, 9), int), LOSS, {})
+
+
+def test_a_split_of_arrays_is_that_of_keras(rng):
+    x, y = data(rng)
+    model = backbone()
+    model.compile("adam", LOSS, metrics=["accuracy"])
+    options = {"sample_weight": rng.random(32), "validation_split": 0.25, "batch_size": 8}
+    result = keras_xd.search(model, x, y, epochs=1, to="xd", verbose=0, **options)
+    expected = model.evaluate(x[24:], y[24:], verbose=0, return_dict=True)
+    assert result.report.rows[0].metrics["accuracy"] == pytest.approx(expected["accuracy"])
+    held = model.evaluate(x[24:], y[24:], sample_weight=options["sample_weight"][24:], verbose=0)
+    assert result.report.rows[0].metrics["loss"] == pytest.approx(held[0], rel=1e-5)
+    with pytest.raises(ValueError, match="Received: 32 samples, validation_split=0.99"):
+        keras_xd.search(model, x, y, epochs=1, **{**options, "validation_split": 0.99})
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (tf.data.Dataset.from_tensors(np.ones((2, 9, 1))), "needs `validation_data` with a data"),
+        (iter([np.ones((2, 9, 1))]), "reads the samples several times"),
+    ],
+)
+def test_auto_needs_samples_to_read_again(x, message):
+    with pytest.raises(ValueError, match=message):
+        keras_xd.search(backbone(), x, epochs=1, loss=LOSS)
+
+
+def test_auto_with_several_inputs_and_a_class_of_ones_own(rng):
+    class Model(keras.Model):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.conv = keras.layers.Conv1D(3, 3, name="conv")
+
+        def call(self, inputs):
+            return keras.ops.mean(self.conv(inputs["signal"]), axis=1) + inputs["offset"]
+
+    x, y = data(rng)
+    inputs = {"signal": x, "offset": rng.normal(size=(32, 3)).astype("float32")}
+    model = Model()
+    model(inputs)
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    options = {"sample_weight": np.ones(32), "batch_size": 8, "compile_options": EAGER}
+    result = keras_xd.search(model, inputs, y, epochs=1, seed=3, verbose=0, **options)
+    rows = result.report.rows
+    assert [row.failed for row in rows] == [None, None] and rows[1].model.startswith("xd")
+    assert result.model.predict(inputs, verbose=0).shape == (32, 3)
