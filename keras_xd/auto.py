@@ -49,6 +49,7 @@ class Candidate:
         cost: of a step, in steps of the backbone.
         rate: of the architecture.
         options: of `rewrite`, beside those of the space's recipe.
+        later: the cost of a step of what it becomes before the last rung; `None` for the same.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Candidate:
     cost: float = 1.0
     rate: float | None = None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    later: float | None = None
 
     def rewrite(self, model: keras.Model) -> keras.Model:
         """Return the search space of a model."""
@@ -70,12 +72,13 @@ class Candidate:
 # The most promising first: a small budget leaves out the last ones. Costs are typical ones of small
 # networks on a processor; constants, so that a seed gives the same schedule on every machine.
 SPACES = (
-    Candidate("xd, rate 0.001", "xd", 2.4, 1e-3, {"depth": 3}),
-    Candidate("dash", "dash", 2.9, 0.1),
-    Candidate("xd, rate 0.0001", "xd", 2.4, 1e-4, {"depth": 3}),
-    Candidate("k_operation", "k_operation", 2.1, 1e-3),
-    Candidate("structured", "structured", 2.0, 0.05),
+    Candidate("xd, rate 0.001", "xd", 3.0, 1e-3, {"depth": 3}),
+    Candidate("dash", "dash", 3.5, 0.1, {"kernel_sizes": (3, 7, 11), "dilations": (1, 3)}, 1.0),
+    Candidate("xd, rate 0.0001", "xd", 3.0, 1e-4, {"depth": 3}),
+    Candidate("k_operation", "k_operation", 2.4, 1e-3),
+    Candidate("structured", "structured", 2.5, 0.05, later=1.0),
 )
+SHORTEST = 0.4  # share of the epochs that the best space is trained for, before spaces are left out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,23 +103,24 @@ class Schedule:
         return self.rungs[-1][0]
 
 
-def schedule(costs: Sequence[float], epochs: int, budget: float) -> Schedule:
+def schedule(candidates: Sequence[Candidate], epochs: int, budget: float) -> Schedule:
     """Return the best schedule of successive halving that a budget pays for.
 
     The backbone is always trained for all epochs. Wanted are, in this order: many spaces, of which
-    the best is trained for half of the epochs at least; two seeds of the finalists for a quarter of
+    the best is trained for 0.4 of the epochs at least; two seeds of the finalists for a quarter of
     them; more epochs; with what is left, two or three seeds for all epochs.
     """
-    wishes = [(len(costs), epochs, seeds, epochs) for seeds in (3, 2)]
+    count, least = len(candidates), math.floor(SHORTEST * epochs)
+    wishes = [(count, epochs, seeds, epochs) for seeds in (3, 2)]
     wishes += [
         (number, last, seeds, -(-last // 4))
-        for number in range(len(costs), 0, -1)
+        for number in range(count, 0, -1)
         for seeds in (2, 1)
-        for last in range(epochs, epochs // 2, -1)
+        for last in range(epochs, least, -1)
     ]
-    wishes += [(1, last, 1, last) for last in range(epochs // 2, 0, -1)]
+    wishes += [(1, last, 1, last) for last in range(least, 0, -1)]
     for number, last, seeds, repeated in wishes:
-        found = _schedule(costs[:number], epochs, last, seeds, repeated)
+        found = _schedule(candidates[:number], epochs, last, seeds, repeated)
         if found.trainings <= budget:
             return found
     raise ValueError(
@@ -125,16 +129,19 @@ def schedule(costs: Sequence[float], epochs: int, budget: float) -> Schedule:
     )
 
 
-def _schedule(costs, epochs, last, seeds, repeated):
+def _schedule(candidates, epochs, last, seeds, repeated):
     """Return a schedule, whose cost is that of the costliest survivors."""
-    number, rungs = len(costs), {}
+    number, rungs = len(candidates), {}
     if number > 2:
         rungs[-(-last // 8)] = number
     rungs.setdefault(-(-last // 4), min(number, 2))
     rungs.setdefault(last, 1)
-    costs, spent, before = sorted(costs, reverse=True), float(epochs), 0
+    costs = sorted((one.cost for one in candidates), reverse=True)
+    later = max(one.cost if one.later is None else one.later for one in candidates)
+    spent, before = float(epochs), 0
     for epoch, kept in rungs.items():
-        spent += (epoch - before) * sum(costs[:kept])
+        plain = before and epoch == last
+        spent += (epoch - before) * (later if plain else sum(costs[:kept]))
         before = epoch
     spent += (seeds - 1) * repeated * (1 + costs[0])
     return Schedule(tuple(rungs.items()), seeds, repeated, spent / epochs)
@@ -360,7 +367,7 @@ def select(
 ) -> tuple[keras.Model, SearchModel | None, keras.callbacks.History, SearchReport]:
     """Try the backbone and search spaces; return what is kept, as `search` returns it."""
     candidates = candidates_for(setup.model)
-    plan = schedule([candidate.cost for candidate in candidates], epochs, budget)
+    plan = schedule(candidates, epochs, budget)
     candidates = candidates[: plan.rungs[0][1]]
     names = [candidate.name for candidate in candidates]
     store = Folder(folder, _settings(setup, epochs, budget, names))
@@ -535,7 +542,9 @@ class Progress:
 
     def callback(self, run: Run) -> keras.callbacks.Callback:
         """Return a callback that moves the bar with each epoch."""
-        cost = run.candidate.cost
+        cost = 1.0 if run.search is None else run.candidate.cost
+        if run.plain is not None:
+            cost = run.candidate.later or cost
         return keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: self._add(cost))
 
     def told(self, run: Run, epochs: int) -> None:

@@ -88,8 +88,8 @@ def search(
     the space is better by more than twice the standard error of the difference, over validation
     samples and seeds, in the first accuracy among the metrics or else in the loss. A space that
     mixes operations is finalized before the last rung and trained on. With a small budget the
-    spaces are trained for fewer epochs or left out; from about 11 on finalists are trained with
-    several seeds for all epochs. What a step of a space costs is a typical figure, so that a seed
+    spaces are trained for fewer epochs or left out; with 12 the finalists are trained with
+    two seeds for all epochs. What a step of a space costs is a typical figure, so that a seed
     gives the same result; the report has the seconds.
 
     `model` is not changed, unless it is a search space already (it has searchable layers). Such a
