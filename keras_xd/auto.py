@@ -6,6 +6,7 @@ import functools
 import hashlib
 import itertools
 import json
+import logging
 import math
 import os
 import statistics
@@ -60,8 +61,14 @@ class Candidate:
     later: float | None = None
 
     def rewrite(self, model: keras.Model) -> keras.Model:
-        """Return the search space of a model."""
-        return rewrite(model, self.to, **self.rewrite_options)
+        """Return the search space of a model, without a word on the layers that are left."""
+        logger = logging.getLogger("keras_xd.rewriting")
+        level = logger.level
+        logger.setLevel(logging.ERROR)
+        try:
+            return rewrite(model, self.to, **self.rewrite_options)
+        finally:
+            logger.setLevel(level)
 
     @property
     def rewrite_options(self) -> dict[str, Any]:
@@ -87,14 +94,13 @@ class Schedule:
 
     Attributes:
         rungs: pairs of an epoch and of how many search spaces are trained up to it.
-        seeds: how many seeds the backbone and the best space are trained with.
-        repeated: up to which epoch, with seeds other than the first.
+        seeds: how many seeds the backbone and the best space are trained with; several only where
+            all trainings of the best space go to the last epoch.
         trainings: what all of it costs, in plain trainings of the backbone.
     """
 
     rungs: tuple[tuple[int, int], ...]
     seeds: int
-    repeated: int
     trainings: float
 
     @property
@@ -106,21 +112,17 @@ class Schedule:
 def schedule(candidates: Sequence[Candidate], epochs: int, budget: float) -> Schedule:
     """Return the best schedule of successive halving that a budget pays for.
 
-    The backbone is always trained for all epochs. Wanted are, in this order: many spaces, of which
-    the best is trained for 0.4 of the epochs at least; two seeds of the finalists for a quarter of
-    them; more epochs; with what is left, two or three seeds for all epochs.
+    The backbone is always trained for all epochs. Wanted are, in this order: all spaces, with three
+    or two seeds of the finalists for all epochs; one seed, and as many epochs as are paid for; if
+    they are fewer than 0.4 of all, fewer spaces.
     """
     count, least = len(candidates), math.floor(SHORTEST * epochs)
-    wishes = [(count, epochs, seeds, epochs) for seeds in (3, 2)]
-    wishes += [
-        (number, last, seeds, -(-last // 4))
-        for number in range(count, 0, -1)
-        for seeds in (2, 1)
-        for last in range(epochs, least, -1)
-    ]
-    wishes += [(1, last, 1, last) for last in range(least, 0, -1)]
-    for number, last, seeds, repeated in wishes:
-        found = _schedule(candidates[:number], epochs, last, seeds, repeated)
+    wishes = [(count, epochs, seeds) for seeds in (3, 2)]
+    for number in range(count, 0, -1):
+        fewest = least if number > 1 else 0
+        wishes += [(number, last, 1) for last in range(epochs, fewest, -1)]
+    for number, last, seeds in wishes:
+        found = _schedule(candidates[:number], epochs, last, seeds)
         if found.trainings <= budget:
             return found
     raise ValueError(
@@ -129,7 +131,7 @@ def schedule(candidates: Sequence[Candidate], epochs: int, budget: float) -> Sch
     )
 
 
-def _schedule(candidates, epochs, last, seeds, repeated):
+def _schedule(candidates, epochs, last, seeds):
     """Return a schedule, whose cost is that of the costliest survivors."""
     number, rungs = len(candidates), {}
     if number > 2:
@@ -138,13 +140,14 @@ def _schedule(candidates, epochs, last, seeds, repeated):
     rungs.setdefault(last, 1)
     costs = sorted((one.cost for one in candidates), reverse=True)
     later = max(one.cost if one.later is None else one.later for one in candidates)
-    spent, before = float(epochs), 0
+    spent, alone, before = float(epochs), float(epochs), 0
     for epoch, kept in rungs.items():
         plain = before and epoch == last
         spent += (epoch - before) * (later if plain else sum(costs[:kept]))
+        alone += (epoch - before) * (later if plain else costs[0])
         before = epoch
-    spent += (seeds - 1) * repeated * (1 + costs[0])
-    return Schedule(tuple(rungs.items()), seeds, repeated, spent / epochs)
+    spent += (seeds - 1) * alone
+    return Schedule(tuple(rungs.items()), seeds, spent / epochs)
 
 
 def candidates_for(model: keras.Model) -> list[Candidate]:
@@ -377,8 +380,7 @@ def select(
         progress.begin(_described(names, plan, epochs, budget, seconds))
     make = functools.partial(Run, setup, folder=store, progress=progress)
     backbones = [make(Candidate(BACKBONE), number) for number in range(plan.seeds)]
-    for epoch in sorted({*(epoch for epoch, _ in plan.rungs), plan.repeated, epochs}):
-        backbones[0].train(epoch)
+    backbones[0].train(epochs)
     objective = Objective.of(backbones[0].last["metrics"])
     runs = ranked = [make(candidate, 0) for candidate in candidates]
     switch = plan.rungs[-2][0] if len(plan.rungs) > 1 else None
@@ -390,11 +392,10 @@ def select(
         ranked = sorted(ranked[:number], key=objective.error)
     best = [ranked[0], *(make(ranked[0].candidate, number) for number in range(1, plan.seeds))]
     for run in [*backbones[1:], *best[1:]]:
-        run.train(plan.repeated, switch)
-    gain, error = objective.gain(backbones, best, plan)
+        run.train(epochs, switch)
+    gain, error = objective.gain(backbones, best)
     wins = gain > 2 * error
-    kept = [run for run in (best if wins else backbones) if run.epochs >= plan.last]
-    chosen = min(kept, key=objective.error)
+    chosen = min(best if wins else backbones, key=objective.error)
     chosen.restore(switch)
     repeats = {BACKBONE: backbones, best[0].candidate.name: best}
     rows = [_row(repeats.get(run.candidate.name, [run])) for run in (backbones[0], *runs)]
@@ -432,9 +433,7 @@ class Objective:
         value = self.sign * run.last["metrics"][self.name]
         return math.inf if math.isnan(value) else value
 
-    def gain(
-        self, backbones: Sequence[Run], best: Sequence[Run], plan: Schedule
-    ) -> tuple[float, float]:
+    def gain(self, backbones: Sequence[Run], best: Sequence[Run]) -> tuple[float, float]:
         """Return by how much a space is better than the backbone, and the standard error.
 
         The error is that of the differences on the same validation samples, in blocks, and over
@@ -442,14 +441,15 @@ class Objective:
         """
         if any(run.failed for run in best):
             return -math.inf, 0.0
-        pairs = list(zip(backbones, best, strict=True))
-        whole = [pair for pair in pairs if pair[1].epochs == plan.last]
-        blocks = [np.subtract(*(run.last["blocks"][self.name] for run in pair)) for pair in whole]
-        gains = [self._gain(*(run.last for run in pair)) for pair in whole]
-        repeats = [self._gain(*(run.at(plan.repeated) for run in pair)) for pair in pairs]
-        errors = [standard_error(np.mean(blocks, axis=0)), standard_error(repeats)]
+        pairs = [(one.last, two.last) for one, two in zip(backbones, best, strict=True)]
+        blocks = [np.subtract(*(part["blocks"][self.name] for part in pair)) for pair in pairs]
+        gains = [self.sign * (one - two) for one, two in self._values(pairs)]
         gain = float(np.mean(gains))
-        return (-math.inf if math.isnan(gain) else gain), math.hypot(*errors)
+        error = math.hypot(standard_error(np.mean(blocks, axis=0)), standard_error(gains))
+        return (-math.inf if math.isnan(gain) else gain), error
+
+    def _values(self, pairs):
+        return [[part["metrics"][self.name] for part in pair] for pair in pairs]
 
     def reason(self, best: Run, gain: float, error: float, wins: bool) -> str:
         """Return a sentence on what was kept and why."""
@@ -461,9 +461,6 @@ class Objective:
             f"Kept is {kept}: its gain in val_{self.name} is {gain:.3g}, with a standard error of "
             f"the difference of {error:.2g}, and more than twice that is needed."
         )
-
-    def _gain(self, backbone, space):
-        return self.sign * (backbone["metrics"][self.name] - space["metrics"][self.name])
 
 
 class Folder:
@@ -730,9 +727,7 @@ def _described(names, plan, epochs, budget, seconds):
     """Return a sentence on what will be tried."""
     about = "" if seconds is None else f", about {seconds:.3g} s"
     rungs = ", ".join(f"{number} up to epoch {epoch}" for epoch, number in plan.rungs)
-    repeats = ""
-    if plan.seeds > 1:
-        repeats = f"; backbone and best space with {plan.seeds} seeds up to epoch {plan.repeated}"
+    repeats = f"; backbone and best space with {plan.seeds} seeds" if plan.seeds > 1 else ""
     return (
         f"keras_xd.search trains the backbone for {epochs} epochs and of the search spaces "
         f"{'; '.join(names)} {rungs}{repeats}: "
@@ -741,30 +736,23 @@ def _described(names, plan, epochs, budget, seconds):
 
 
 def _row(runs):
-    """Return the row of a candidate, the mean over those of its seeds that went as far."""
-    first = runs[0]
+    """Return the row of a candidate, the mean over its seeds."""
+    first, name = runs[0], runs[0].candidate.name
     seconds = sum(run.record["seconds"] for run in runs)
+    failed = next((run.failed for run in runs if run.failed), None)
     if not first.record["measured"]:
-        name = first.candidate.name
-        return SearchReportRow(name, 0, None, {}, seconds=seconds, failed=first.failed)
-    whole = [run.last for run in runs if run.epochs == first.epochs]
+        return SearchReportRow(name, 0, None, {}, seconds=seconds, failed=failed)
     metrics, errors = {}, {}
-    for name in first.last["metrics"]:
-        values = [measured["metrics"][name] for measured in whole]
-        blocks = np.mean([measured["blocks"][name] for measured in whole], axis=0)
-        metrics[name] = float(np.mean(values))
-        errors[name] = math.hypot(standard_error(blocks), standard_error(values))
+    whole = [run.last for run in runs if not run.failed] or [first.last]
+    for metric in first.last["metrics"]:
+        values = [measured["metrics"][metric] for measured in whole]
+        blocks = np.mean([measured["blocks"][metric] for measured in whole], axis=0)
+        metrics[metric] = float(np.mean(values))
+        errors[metric] = math.hypot(standard_error(blocks), standard_error(values))
+    sizes = first.last["parameters"], first.last["multiply_adds"]
+    milliseconds = first.last["milliseconds"]
     return SearchReportRow(
-        first.candidate.name,
-        first.last["parameters"],
-        first.last["multiply_adds"],
-        metrics,
-        errors,
-        first.epochs,
-        len(runs),
-        seconds,
-        first.last["milliseconds"],
-        next((run.failed for run in runs if run.failed), None),
+        name, *sizes, metrics, errors, first.epochs, len(runs), seconds, milliseconds, failed
     )
 
 

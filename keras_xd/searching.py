@@ -83,14 +83,14 @@ def search(
 
     With `to="auto"` the backbone itself is trained, and search spaces that fit it: XD at two rates
     of the architecture, DASH and K-operations where it convolves, structured matrices where it has
-    dense layers. The spaces are trained for few epochs, the best ones longer (successive halving),
-    and backbone and best space are repeated with other seeds. What is kept is the backbone, unless
-    the space is better by more than twice the standard error of the difference, over validation
-    samples and seeds, in the first accuracy among the metrics or else in the loss. A space that
-    mixes operations is finalized before the last rung and trained on. With a small budget the
-    spaces are trained for fewer epochs or left out; with 12 the finalists are trained with
-    two seeds for all epochs. What a step of a space costs is a typical figure, so that a seed
-    gives the same result; the report has the seconds.
+    dense layers. The spaces are trained for few epochs, the best ones longer (successive halving).
+    What is kept is the backbone, unless the best space is better by more than twice the standard
+    error of the difference, over validation samples and seeds, in the first accuracy among the
+    metrics or else in the loss. A space that mixes operations is finalized before the last rung and
+    trained on. With a small budget spaces are trained for fewer epochs or left out; where it pays
+    for that, `budget=12`, backbone and best space are repeated with other seeds. What a step of a
+    space costs is a typical figure, so that a seed gives the same result; the report has the
+    seconds.
 
     `model` is not changed, unless it is a search space already (it has searchable layers). Such a
     model is not rewritten but trained as it is.

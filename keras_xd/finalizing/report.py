@@ -111,7 +111,7 @@ class SearchReportRow:
         standard_errors: those of the metrics, over samples and seeds. This and what follows has
             values with `to="auto"` only.
         epochs: the number of epochs it was trained for.
-        seeds: how many seeds it was trained with, those but the first perhaps for fewer epochs.
+        seeds: how many seeds it was trained with.
         seconds: of all its trainings, with the making of models and graphs.
         milliseconds: the median of calls with one sample.
         failed: the error that ended its training, or `None`.
