@@ -439,23 +439,19 @@ class Objective:
         The error is that of the differences on the same validation samples, in blocks, and over
         seeds, with the same seeds.
         """
-        if any(run.failed for run in best):
+        pairs = list(zip(backbones, best, strict=True))
+        gains = [self.error(one) - self.error(two) for one, two in pairs]
+        if not all(map(math.isfinite, gains)):
             return -math.inf, 0.0
-        pairs = [(one.last, two.last) for one, two in zip(backbones, best, strict=True)]
-        blocks = [np.subtract(*(part["blocks"][self.name] for part in pair)) for pair in pairs]
-        gains = [self.sign * (one - two) for one, two in self._values(pairs)]
-        gain = float(np.mean(gains))
+        blocks = [np.subtract(*(run.last["blocks"][self.name] for run in pair)) for pair in pairs]
         error = math.hypot(standard_error(np.mean(blocks, axis=0)), standard_error(gains))
-        return (-math.inf if math.isnan(gain) else gain), error
-
-    def _values(self, pairs):
-        return [[part["metrics"][self.name] for part in pair] for pair in pairs]
+        return float(np.mean(gains)), error
 
     def reason(self, best: Run, gain: float, error: float, wins: bool) -> str:
         """Return a sentence on what was kept and why."""
-        if best.failed:
-            return f"Kept is the backbone: {best.candidate.name}, the last space left, failed."
         name = best.candidate.name
+        if not math.isfinite(gain):
+            return f"Kept is the backbone: {name}, the best of the spaces, failed."
         kept = name if wins else f"the backbone, not {name}"
         return (
             f"Kept is {kept}: its gain in val_{self.name} is {gain:.3g}, with a standard error of "
@@ -641,11 +637,9 @@ def held_out(
             "Some samples must train and some must validate. "
             f"Received: {count} samples, validation_split={split or default}"
         )
-    order = np.arange(count) if split else np.random.default_rng(seed).permutation(count)
-    train, held = (
-        _mapped(lambda value, rows=rows: np.asarray(value)[rows], parts)
-        for rows in (order[:kept], order[kept:])
-    )
+    order = np.random.default_rng(seed).permutation(count)
+    rows = (slice(kept), slice(kept, None)) if split else (order[:kept], order[kept:])
+    train, held = (_mapped(lambda value, r=r: np.asarray(value)[r], parts) for r in rows)
     data = {name: value for name, value in data.items() if name != "validation_split"}
     if parts[2] is not None:
         data["sample_weight"] = train[2]

@@ -313,7 +313,8 @@ def _check_choice(x, y, data, of_space, compile_options):
     """Raise `ValueError` for what does not go with a choice among search spaces."""
     wrong = {name: value for name, value in of_space.items() if value not in (None, "joint")}
     of_search = {n: v for n, v in compile_options.items() if not _takes(n, keras.Model.compile)}
-    wrong |= of_search | {n: data[n] for n in data if n.startswith("architecture_")}
+    of_search |= {n: v for n, v in data.items() if "architecture" in n or n == "initial_epoch"}
+    wrong |= of_search
     if wrong:
         raise ValueError(
             "to='auto' takes the settings of each space from its recipe. For others name the "
