@@ -185,6 +185,7 @@ class Setup:
         finalize_options: as in `search`.
         callbacks: as in `search`.
         seed: as in `search`.
+        share: of the epochs, that spaces are trained for.
     """
 
     model: keras.Model
@@ -195,6 +196,7 @@ class Setup:
     finalize_options: dict[str, Any]
     callbacks: list[Any]
     seed: int = 0
+    share: float = 1.0
 
     def compiled(self) -> dict[str, Any]:
         """Return new arguments of `compile`, from what was given or the backbone's own."""
@@ -293,6 +295,7 @@ class Run:
 
     def _search(self, options):
         """Return the compiled `SearchModel` of the candidate."""
+        options["optimizer"] = _hurried(options["optimizer"], self.setup.share)
         search = SearchModel(self.candidate.rewrite(self.setup.model))
         scale = getattr(options["optimizer"], "loss_scale_factor", None)
         optimizer = keras.optimizers.Adam(self.candidate.rate, loss_scale_factor=scale)
@@ -372,6 +375,7 @@ def select(
     candidates = candidates_for(setup.model)
     plan = schedule(candidates, epochs, budget)
     candidates = candidates[: plan.rungs[0][1]]
+    setup = dataclasses.replace(setup, share=plan.last / epochs)
     names = [candidate.name for candidate in candidates]
     store = Folder(folder, _settings(setup, epochs, budget, names))
     progress = Progress(plan.trainings * epochs, verbose)
@@ -656,6 +660,17 @@ def standard_error(values: Any) -> float:
 def _mapped(function, structure):
     """Return a structure of what a function makes of its values, but for `None`."""
     return keras.tree.map_structure(lambda v: None if v is None else function(v), structure)
+
+
+def _hurried(optimizer, share):
+    """Return an optimizer whose rate falls in a share of the steps, if along a schedule."""
+    config = optimizer.get_config()
+    rate = config.get("learning_rate")
+    if share == 1 or not isinstance(rate, dict) or "decay_steps" not in rate["config"]:
+        return optimizer
+    steps = max(1, round(share * rate["config"]["decay_steps"]))
+    rate = {**rate, "config": {**rate["config"], "decay_steps": steps}}
+    return optimizer.from_config({**config, "learning_rate": rate})
 
 
 def _copied(model):

@@ -410,6 +410,23 @@ def test_a_space_is_kept_if_it_beats_the_backbone_by_two_standard_errors(rng):
     assert gain == pytest.approx(0.1) and error == pytest.approx(0.0, abs=1e-9)
 
 
+def test_a_rate_along_a_schedule_falls_in_the_epochs_of_a_space(rng):
+    x, y = data(rng)
+    model = backbone()
+    schedule = keras.optimizers.schedules.CosineDecay(0.1, 4 * 4)
+    model.compile(keras.optimizers.SGD(schedule), LOSS)
+    rates = []
+
+    def note(epoch, logs):
+        rates.append(float(callback.model.optimizer.learning_rate))
+
+    callback = keras.callbacks.LambdaCallback(on_epoch_end=note)
+    options = {"validation_data": (x, y), "callbacks": [callback], "compile_options": EAGER}
+    keras_xd.search(model, x, y, epochs=4, batch_size=8, budget=2, verbose=0, **options)
+    # The backbone, for four epochs, and a space for one.
+    assert rates == pytest.approx([float(schedule(4 * n)) for n in (1, 2, 3, 4)] + [0.0], abs=1e-7)
+
+
 def test_auto_finds_what_a_backbone_cannot(rng, monkeypatch):
     monkeypatch.setattr(auto, "SPACES", auto.SPACES[:1])
     # A class is which half of the signal is louder: for a convolution and a mean both are alike.

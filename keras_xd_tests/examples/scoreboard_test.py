@@ -118,5 +118,7 @@ def test_the_choice_is_kept_and_judged(tmp_path, monkeypatch):
     assert redraw.page("choice", redraw.records("choice", tmp_path)) == page
     assert "## Budget 4" in page and "Not worse than the backbone on" in page
     # Worse is what is more than a deviation above.
-    assert choice.verdicts([3.0, 5.0], [2.0, 4.0], [1.0, 1.1]) == (True, False)
-    assert choice.verdicts([3.0], [3.0], [2.9]) == (True, False)
+    assert not choice.is_worse({0: 3.0, 1: 5.0}, {0: 2.0, 1: 4.0})
+    assert choice.is_worse({0: 3.0, 1: 5.0}, {0: 1.0, 1: 1.1})
+    assert choice.is_worse({0: 3.0}, {0: 2.9})
+    assert not choice.is_worse({0: 3.0}, {0: 2.9, 1: 3.9, 2: 3.5})

@@ -90,19 +90,15 @@ def rates():
     return {record["task"]: record["setting"]["rate"] for record in chosen}, records
 
 
-def verdicts(found, base, single):
-    """Return whether errors are not worse than the backbone's, and than those of the best space.
+def is_worse(found, other):
+    """Return whether errors by seed are worse than others, more than a deviation above.
 
-    Worse is what is more than a deviation above, the larger one of the two methods'.
+    Means are over the same seeds, deviations over all that there are; the larger one counts.
     """
-
-    def fits(other):
-        if min(len(found), len(other)) < 2:
-            return statistics.mean(found) <= statistics.mean(other)
-        deviation = max(statistics.stdev(found), statistics.stdev(other))
-        return statistics.mean(found) <= statistics.mean(other) + deviation
-
-    return fits(base), fits(single)
+    same = [other[seed] for seed in found]
+    values = [list(errors.values()) for errors in (found, other) if len(errors) > 1]
+    deviation = max(map(statistics.stdev, values), default=0.0)
+    return statistics.mean(found.values()) > statistics.mean(same) + deviation
 
 
 def page(settings, runs, written):
@@ -119,7 +115,8 @@ def page(settings, runs, written):
         f"{EPOCHS} equal parts; beside it the backbone and the best of DASH, K-operations and XD "
         "of the [scoreboard](scoreboard.md), each of which has rates of its own, chosen by trials "
         "that are not in its budget. Errors on test samples, less is better; the choice is made on "
-        "validation samples. Worse is what is more than a deviation above, the larger of the two.",
+        "validation samples. Worse is what is more than a deviation above, the larger of the two "
+        "methods' over all seeds that each has.",
         "",
     ]
     for budget in sorted(reporting.unique(runs, "budget")):
@@ -139,10 +136,9 @@ def _table(budget, runs, records):
     for name in reporting.present(own, "task", tasks.TASKS):
         found = errors(own, task=name)
         others = {m: errors(records, task=name, method=m) for m in ("backbone", *SINGLE)}
+        best = min(SINGLE, key=lambda m, o=others: statistics.mean(o[m][seed] for seed in found))
+        fits.append([not is_worse(found, others[method]) for method in ("backbone", best)])
         others = {m: {s: v for s, v in e.items() if s in found} for m, e in others.items()}
-        best = min(SINGLE, key=lambda m, o=others: statistics.mean(o[m].values()))
-        values = [list(e.values()) for e in (found, others["backbone"], others[best])]
-        fits.append(verdicts(*values))
         base = reporting.select(records, task=name, method="backbone")
         base = [sum(run["cpu_seconds"].values()) for run in base if run["seed"] in found]
         ratio = sum(run["cpu_seconds"] for run in reporting.select(own, task=name)) / sum(base)
