@@ -18,12 +18,13 @@ from experiments.dnarch import dnarch, kernel_sizes, pruned_resnet
 from experiments.grammar import activation_search, grammar_cifar10, tune_burgers, tuning
 from experiments.k import chrysalis_report
 from experiments.nos import nos_report
-from experiments.scoreboard import scoreboard_report
+from experiments.scoreboard import choice, scoreboard_report
 from experiments.structured import structured
 from experiments.xd import burgers, cifar10, darcy, music, navier_stokes, pde_experiment, rollout
 
 REPORTS = {
     "burgers": pde_experiment,
+    "choice": choice,
     "chrysalis": chrysalis_report,
     "cifar10": cifar10,
     "darcy": pde_experiment,

@@ -14,6 +14,7 @@ from keras_xd.core.searchable import (
 )
 from keras_xd.finalizing.exporting import export
 from keras_xd.finalizing.finalizer import finalize
+from keras_xd.finalizing.report import SearchReport
 from keras_xd.finalizing.resizing import resize
 from keras_xd.grammar import primitives as _primitives  # noqa: F401 (registers its classes)
 from keras_xd.graph.cost import complexity
@@ -27,7 +28,7 @@ from keras_xd.rewriting.forecast import forecast
 from keras_xd.rewriting.rewriter import rewrite
 from keras_xd.rewriting.search_space import SearchSpace
 from keras_xd.rewriting.spaces import register_search_space
-from keras_xd.searching import SearchReport, SearchResult, search
+from keras_xd.searching import SearchResult, search
 from keras_xd.training import callbacks, distributed, optimizers
 from keras_xd.training.architecture_files import load_architecture, save_architecture
 from keras_xd.training.random_architecture import randomize_architecture

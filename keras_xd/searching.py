@@ -2,21 +2,23 @@
 
 import dataclasses
 import inspect
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
 
+from keras_xd import auto
+from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import searchable_layers
-from keras_xd.core.tables import aligned
-from keras_xd.core.validation import UnknownSizeError, nonnegative_integer, positive_integer
+from keras_xd.core.validation import nonnegative_integer, positive_integer
 from keras_xd.finalizing.finalizer import check_options, finalize
-from keras_xd.graph.cost import complexity
+from keras_xd.finalizing.report import SearchReport
 from keras_xd.layers.masked.base import MaskedLayer
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.rewriting.rewriter import rewrite
-from keras_xd.training import budget, defaults, weight_groups
+from keras_xd.training import checks, defaults
 from keras_xd.training.callbacks.non_finite import RaiseOnNonFinite
 from keras_xd.training.inner_model import InnerModel
 from keras_xd.training.search_model import SearchModel
@@ -30,63 +32,20 @@ SHARED = ("loss_weights", "weighted_metrics", "run_eagerly", "jit_compile", "ste
 
 
 @dataclasses.dataclass(frozen=True)
-class SearchReportRow:
-    """One model in a `SearchReport`.
-
-    Attributes:
-        model: `"backbone"`, `"search"` or `"finalized"`.
-        parameters: the number of all its weights.
-        multiply_adds: those of one sample, as by `keras_xd.complexity`; `None` if a size is
-            unknown.
-        metrics: loss, without the regularizers of weights, and metrics on the validation data;
-            empty without such data.
-    """
-
-    model: str
-    parameters: int
-    multiply_adds: int | None
-    metrics: dict[str, float]
-
-
-@dataclasses.dataclass(frozen=True)
-class SearchReport:
-    """What a search in one call came to; `str()` of it is a table.
-
-    Attributes:
-        rows: a `SearchReportRow` for the backbone as it was given, the search and the finalized
-            model.
-    """
-
-    rows: tuple[SearchReportRow, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return `{"rows": [{…}, …]}`, of plain Python values."""
-        return {"rows": [dataclasses.asdict(row) for row in self.rows]}
-
-    def __str__(self) -> str:
-        names = list(dict.fromkeys(name for row in self.rows for name in row.metrics))
-        table = [("model", "parameters", "multiply–adds", *(f"val_{name}" for name in names))]
-        for row in self.rows:
-            counts = ["?" if c is None else f"{c:,}" for c in (row.parameters, row.multiply_adds)]
-            values = [row.metrics.get(name) for name in names]
-            table.append((row.model, *counts, *("" if v is None else f"{v:.4g}" for v in values)))
-        return "\n".join(aligned(table))
-
-
-@dataclasses.dataclass(frozen=True)
 class SearchResult:
     """What `keras_xd.search(model, …)` returns.
 
     Attributes:
         model: the plain model that `keras_xd.finalize` makes of the search, compiled with the loss
-            and the metrics of the search and a fresh copy of the optimizer of its weights.
-        search: the trained `SearchModel`.
-        history: the `keras.callbacks.History` of its `fit`.
+            and the metrics of the search and a fresh copy of the optimizer of its weights. With
+            `to="auto"` it may be a trained copy of the backbone.
+        search: the trained `SearchModel`; `None` if the backbone was kept.
+        history: the `keras.callbacks.History` of the training.
         report: a `SearchReport`.
     """
 
     model: keras.Model
-    search: SearchModel
+    search: SearchModel | None
     history: keras.callbacks.History
     report: SearchReport
 
@@ -99,7 +58,10 @@ def search(
     *,
     epochs: int,
     validation_data: Any = None,
-    to: str = "xd",
+    to: str = "auto",
+    budget: float | None = None,
+    seed: int | None = None,
+    folder: str | os.PathLike | None = None,
     optimizer: str | keras.optimizers.Optimizer | None = None,
     architecture_optimizer: str | keras.optimizers.Optimizer | None = None,
     loss: Any = None,
@@ -115,9 +77,20 @@ def search(
 ) -> SearchResult:
     """Search the operations of a model, in one call: `keras_xd.search(model, x, y, epochs=10)`.
 
-    It is `rewrite`, `SearchModel`, its `compile` and `fit`, and `finalize`, with nothing that these
-    do not do by themselves. Take them one by one to keep a search space, to go on with a search, or
-    for restarts and guards.
+    With the name of a search space it is `rewrite`, `SearchModel`, its `compile` and `fit`, and
+    `finalize`, with nothing that these do not do by themselves. Take them one by one to keep a
+    search space, to go on with a search, or for restarts and guards.
+
+    With `to="auto"` the backbone itself is trained, and search spaces that fit it: XD at two rates
+    of the architecture, DASH and K-operations where it convolves, structured matrices where it has
+    dense layers. The spaces are trained for few epochs, the best ones longer (successive halving).
+    What is kept is the backbone, unless the best space is better by more than twice the standard
+    error of the difference, over validation samples and seeds, in the first accuracy among the
+    metrics or else in the loss. A space that mixes operations is finalized before the last rung and
+    trained on. With a small budget spaces are trained for fewer epochs or left out; where it pays
+    for that, `budget=12`, backbone and best space are repeated with other seeds. What a step of a
+    space costs is a typical figure, so that a seed gives the same result; the report has the
+    seconds.
 
     `model` is not changed, unless it is a search space already (it has searchable layers). Such a
     model is not rewritten but trained as it is.
@@ -126,9 +99,16 @@ def search(
         model: a built Keras model: Functional, Sequential or subclassed.
         x, y: as in `keras.Model.fit`: arrays, a `tf.data.Dataset`, a `keras.utils.PyDataset`.
         epochs: number of epochs.
-        validation_data: as in `keras.Model.fit`. The report gives the metrics on them, of the
-            backbone before any training of this search.
-        to: the search space, as in `rewrite`.
+        validation_data: as in `keras.Model.fit`, or of arrays `validation_split`. The report gives
+            the metrics on them. With `to="auto"`, which decides by them, a fifth of the arrays,
+            drawn by `seed`, validates if neither is given.
+        to: the search space, as in `rewrite`, or `"auto"`, as above.
+        budget: with `to="auto"`, what all trainings may cost, in plain trainings of the backbone
+            for `epochs` epochs; 4 by default.
+        seed: with `to="auto"`, an integer that gives the same result again; 0 by default. Random
+            numbers of Keras, NumPy and Python are seeded, and left so.
+        folder: with `to="auto"`, a folder for what is finished. The same call goes on there after
+            an interruption.
         optimizer, architecture_optimizer, loss, metrics, mode: as in `SearchModel.compile`, where
             `None` takes what `model` was compiled with. A loss is needed from one of the two.
         batch_size, callbacks, verbose: as in `keras.Model.fit`. The report is printed unless
@@ -146,10 +126,15 @@ def search(
         A `SearchResult` with the finalized model, the search, the history and the report.
 
     Raises:
-        ValueError: as `rewrite`, `SearchModel.compile`, `SearchModel.fit` and `finalize`; if
-            warm-up and cool-down leave no epoch for the architecture; if options are given twice,
-            or are none of the function they are for; for masks without a `complexity_target`;
-            after the first batch whose loss is NaN or infinite.
+        ValueError: as `rewrite`, `SearchModel.compile`, `SearchModel.fit` and `finalize`; for
+            arrays with NaN or infinity, labels that do not fit the loss or of one class only; for a
+            `budget` that pays for no space, and a `folder` of another search; if warm-up and
+            cool-down leave no epoch for the architecture; if options are given twice, or are none
+            of the function they are for; for masks without a `complexity_target`; after the first
+            batch whose loss is NaN or infinite.
+
+    Warns:
+        UserWarning: for fewer samples than a batch, and a validation part that lacks a class.
 
     Example:
 
@@ -164,9 +149,8 @@ def search(
     ...     keras.layers.Dense(3, activation="softmax"),
     ... ])
     >>> backbone.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
-    >>> result = keras_xd.search(
-    ...     backbone, images, labels, validation_data=(images, labels), epochs=1, verbose=0
-    ... )
+    >>> options = {"validation_split": 0.5, "batch_size": 8, "verbose": 0}
+    >>> result = keras_xd.search(backbone, images, labels, to="xd", epochs=1, **options)
     >>> [row.model for row in result.report.rows]
     ['backbone', 'search', 'finalized']
     >>> sorted(result.model.evaluate(images, labels, verbose=0, return_dict=True))
@@ -188,9 +172,23 @@ def search(
         )
     check_model(model)
     space = model
+    data = {**fit_options, "validation_data": validation_data, "batch_size": batch_size}
+    callbacks = keras.tree.flatten(callbacks or [])
+    chosen_by = {"budget": budget, "seed": seed, "folder": folder}
+    chosen_by = {name: value for name, value in chosen_by.items() if value is not None}
+    if to == "auto" and not searchable_layers(model):
+        of_space = {"mode": mode, "architecture_optimizer": architecture_optimizer}
+        _check_choice(x, y, data, {**rewrite_options, **of_space}, compile_options)
+        compiling = {"optimizer": optimizer, "loss": loss, "metrics": metrics, **compile_options}
+        setup = auto.Setup(model, x, y, data, compiling, finalize_options, callbacks)
+        return _chosen(setup, epochs, verbose, **chosen_by)
+    if chosen_by:
+        raise ValueError(
+            f"`{'`, `'.join(chosen_by)}` are for to='auto'. Received: to={to!r}, {chosen_by}"
+        )
     if not searchable_layers(model):
         space = rewrite(model, to, **rewrite_options)
-    elif {"to": to, **rewrite_options} != {"to": "xd"}:
+    elif to not in ("auto", "xd") or rewrite_options:
         raise ValueError(
             "A model with searchable layers is searched as it is, not rewritten. "
             f"Received: to={to!r}, rewrite_options={rewrite_options!r}"
@@ -199,27 +197,37 @@ def search(
         space, optimizer, architecture_optimizer, loss, metrics, compile_options
     )
     _check_budget(space, compile_options)
+    x, y, data = auto.held_out(x, y, data, None, 0)
+    checks.check_samples(model, x, y, loss, data)
     trained = SearchModel(space)
     trained.compile(optimizer, architecture_optimizer, loss, metrics, mode=mode, **compile_options)
     same = {name: compile_options[name] for name in SHARED if name in compile_options}
     backbone = _Measured(model)
-    backbone.compile(loss=loss, metrics=_fresh(metrics), **_fresh(same))
-    data = {"validation_data": validation_data, "batch_size": batch_size}
-    rows = [_row("backbone", model, backbone, data, fit_options)]
-    callbacks = [*keras.tree.flatten(callbacks or []), RaiseOnNonFinite()]
-    history = trained.fit(
-        x, y, epochs=epochs, callbacks=callbacks, verbose=verbose, **data, **fit_options
-    )
+    backbone.compile(loss=loss, metrics=auto.fresh(metrics), **auto.fresh(same))
+    rows = [auto.report_row("backbone", model, backbone, data)]
+    callbacks = [*callbacks, RaiseOnNonFinite()]
+    history = trained.fit(x, y, epochs=epochs, callbacks=callbacks, verbose=verbose, **data)
     plain = finalize(trained, **finalize_options)
-    weights_optimizer = weight_groups.joined(trained.search_optimizer, plain)
-    weights_optimizer = weights_optimizer.from_config(weights_optimizer.get_config())
-    plain.compile(weights_optimizer, loss=loss, metrics=_fresh(metrics), **_fresh(same))
-    rows.append(_row("search", trained, trained, data, fit_options))
-    rows.append(_row("finalized", plain, plain, data, fit_options))
+    auto.compile_plain(plain, trained, {"loss": loss, "metrics": metrics, **same})
+    rows.append(auto.report_row("search", trained, trained, data))
+    rows.append(auto.report_row("finalized", plain, plain, data))
     report = SearchReport(tuple(rows))
     if verbose:
         print(report)
     return SearchResult(plain, trained, history, report)
+
+
+def _chosen(setup, epochs, verbose, budget=4.0, seed=0, folder=None):
+    """Return the result of a choice among search spaces."""
+    seed = validation.nonnegative_integer(seed, "seed")
+    budget = validation.positive_number(budget, "budget")
+    x, y, data = auto.held_out(setup.x, setup.y, setup.data, auto.SPLIT, seed)
+    setup = dataclasses.replace(setup, x=x, y=y, data=data, seed=seed)
+    checks.check_samples(setup.model, x, y, setup.compiled()["loss"], data)
+    *found, report = auto.select(setup, epochs, budget, folder, verbose)
+    if verbose:
+        print(report)
+    return SearchResult(*found, report)
 
 
 class _Measured(InnerModel):
@@ -301,45 +309,24 @@ def _check_epochs(epochs, compile_options):
         )
 
 
-def _fresh(metrics):
-    """Return a structure of metrics with a new object for each that keeps values."""
-
-    def copy(metric):
-        if not isinstance(metric, keras.metrics.Metric):
-            return metric
-        try:
-            return metric.from_config(metric.get_config())
-        except (TypeError, ValueError):  # a class of one's own without a whole configuration
-            return metric
-
-    return keras.tree.map_structure(copy, metrics)
-
-
-def _penalties(model, compiled):
-    """Return what is in a loss beside data and outputs, which differs from one row to the next."""
-    weights = [weight for weight in model.trainable_variables if weight.regularizer is not None]
-    penalties = [weight.regularizer(weight) for weight in weights]
-    if isinstance(compiled, SearchModel) and compiled.complexity_target is not None:
-        penalties.append(budget.complexity_term(compiled))
-    return sum(map(float, penalties))
-
-
-def _row(name, model, compiled, data, fit_options):
-    """Return a row of the report."""
-    metrics, validation = {}, data["validation_data"]
-    if validation is not None:
-        options = {"steps": fit_options.get("validation_steps"), "verbose": 0, "return_dict": True}
-        if isinstance(validation, (tuple, list)):
-            x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(tuple(validation))
-            size = fit_options.get("validation_batch_size") or data["batch_size"]
-            options |= {"y": y, "sample_weight": sample_weight, "batch_size": size}
-        else:
-            x = validation
-        found = compiled.evaluate(x, **options)
-        metrics = {key: float(value) for key, value in found.items()}
-        metrics["loss"] -= _penalties(model, compiled)
-    try:
-        multiply_adds = int(complexity(model))
-    except UnknownSizeError:
-        multiply_adds = None
-    return SearchReportRow(name, model.count_params(), multiply_adds, metrics)
+def _check_choice(x, y, data, of_space, compile_options):
+    """Raise `ValueError` for what does not go with a choice among search spaces."""
+    wrong = {name: value for name, value in of_space.items() if value not in (None, "joint")}
+    of_search = {n: v for n, v in compile_options.items() if not _takes(n, keras.Model.compile)}
+    of_search |= {n: v for n, v in data.items() if "architecture" in n or n == "initial_epoch"}
+    wrong |= of_search
+    if wrong:
+        raise ValueError(
+            "to='auto' takes the settings of each space from its recipe. For others name the "
+            f"space, such as to='xd'. Received: {wrong}"
+        )
+    if isinstance(x, Iterator):
+        raise ValueError(
+            "to='auto' reads the samples several times: give arrays, a tf.data.Dataset or a "
+            f"keras.utils.PyDataset. Received: x={x!r}"
+        )
+    if y is None and data["validation_data"] is None:
+        raise ValueError(
+            "to='auto' needs `validation_data` with a data set, whose samples are not split. "
+            f"Received: x={x!r}, validation_data=None"
+        )

@@ -6,7 +6,9 @@ import pytest
 import tensorflow as tf
 
 import keras_xd
-from keras_xd.searching import SearchReport, SearchReportRow
+from keras_xd import auto
+from keras_xd.finalizing.report import SearchReport, SearchReportRow
+from keras_xd.training import checks
 from keras_xd.training.search_model import SearchModel
 
 EAGER = {"run_eagerly": True}
@@ -25,8 +27,9 @@ def backbone():
     )
 
 
-def data(rng, samples=12):
-    return rng.normal(size=(samples, 9, 1)).astype("float32"), rng.integers(3, size=samples)
+def data(rng, samples=32):
+    x = rng.normal(size=(samples, 9, 1)).astype("float32")
+    return x, np.arange(samples) % 3
 
 
 def test_one_call_is_the_long_road(rng):
@@ -35,7 +38,7 @@ def test_one_call_is_the_long_road(rng):
     model.compile("adam", LOSS, metrics=["accuracy"])
     weights = [weight.numpy() for weight in model.weights]
     keras.utils.set_random_seed(1)
-    result = keras_xd.search(model, x, y, epochs=2, batch_size=4, verbose=0)
+    result = keras_xd.search(model, x, y, epochs=2, to="xd", batch_size=4, verbose=0)
     keras.utils.set_random_seed(1)
     long = SearchModel(keras_xd.rewrite(model))
     long.compile("adam", keras.optimizers.Adam(1e-3), LOSS, ["accuracy"], **EAGER)
@@ -55,7 +58,7 @@ def test_report_compares_the_three(rng, capsys):
     model = backbone()
     model.compile("adam", LOSS, metrics=["accuracy"], run_eagerly=True)
     result = keras_xd.search(
-        model, x, y, epochs=1, validation_data=(x, y), verbose=2, compile_options=EAGER
+        model, x, y, epochs=1, to="xd", validation_data=(x, y), verbose=2, compile_options=EAGER
     )
     before, searched, plain = result.report.rows
     assert [row.model for row in result.report.rows] == ["backbone", "search", "finalized"]
@@ -87,6 +90,7 @@ def test_losses_are_compared_without_the_penalties_of_weights(rng):
         x,
         y,
         epochs=1,
+        to="xd",
         validation_data=(x, y),
         loss=loss,
         verbose=0,
@@ -125,7 +129,7 @@ def test_a_search_space_is_searched_as_it_is(rng):
     space = keras_xd.rewrite(backbone())
     result = keras_xd.search(space, x, y, epochs=1, loss=LOSS, verbose=0, compile_options=EAGER)
     assert result.search.model is space
-    with pytest.raises(ValueError, match="not rewritten. Received: to='xd', rewrite_options="):
+    with pytest.raises(ValueError, match="not rewritten. Received: to='auto', rewrite_options="):
         keras_xd.search(space, x, y, epochs=1, loss=LOSS, rewrite_options={"depth": 2})
 
 
@@ -142,7 +146,7 @@ def test_subclassed_models_are_searched_too(rng):
     model = Model()
     model(x)
     result = keras_xd.search(
-        model, x, y, epochs=1, loss=LOSS, validation_data=(x, y), verbose=0, compile_options=EAGER
+        model, x, y, epochs=1, to="xd", loss=LOSS, validation_split=0.5, verbose=0, batch_size=16
     )
     assert type(result.model).__name__ == "SubclassedModelWrapper"
     rows = result.report.rows
@@ -167,7 +171,8 @@ def test_subclassed_models_are_searched_too(rng):
 )
 def test_wrong_arguments(arguments, message, rng):
     x, y = data(rng)
-    arguments = {"model": backbone(), "epochs": 2, "loss": LOSS, "verbose": 0, **arguments}
+    defaults = {"model": backbone(), "epochs": 2, "to": "xd", "loss": LOSS, "verbose": 0}
+    arguments = {**defaults, **arguments}
     with pytest.raises(ValueError, match=message):
         keras_xd.search(arguments.pop("model"), x, y, **arguments)
 
@@ -188,16 +193,16 @@ def test_table():
 @pytest.mark.parametrize("steps", [1, 2])
 def test_a_search_ends_at_the_first_loss_that_is_not_finite(rng, steps):
     x, y = data(rng)
-    x[4:8] = 3e38  # sums of it overflow
+    x[4:8] = np.nan
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
     model, seen = backbone(), []
     model.compile("sgd", LOSS)
     with pytest.raises(ValueError, match="epoch 1, batch 2: loss = nan, .*layers 'conv'.*rates"):
         keras_xd.search(
             model,
-            x,
-            y,
+            batches,
             epochs=3,
-            batch_size=4,
+            to="xd",
             shuffle=False,
             verbose=0,
             callbacks=keras.callbacks.LambdaCallback(
@@ -217,9 +222,366 @@ def test_a_search_ends_at_the_first_loss_that_is_not_finite(rng, steps):
         ({"finalize_options": {"depth": 3}}, r"Received: finalize_options=\{'depth': 3\}"),
         ({"finalize_options": {"form": "all"}}, "`form` must be one of"),
         ({"to": "masked"}, "A search of masks needs a `complexity_target`"),
+        ({"budget": 3.0}, "`budget` are for to='auto'. Received: to='xd'"),
+        ({"to": "auto", "rewrite_options": {"depth": 3}}, r"name the space.*\{'depth': 3\}"),
+        ({"to": "auto", "mode": "alternating"}, "name the space.*{'mode': 'alternating'}"),
+        ({"to": "auto", "compile_options": {"complexity_target": 9}}, "name the space"),
+        (
+            {"to": "auto", "budget": 1.5, "validation_split": 0.5, "batch_size": 8},
+            r"`budget` must pay for .* 4 plain trainings",
+        ),
     ],
 )
 def test_options_are_checked_before_training(options, message, rng):
     x, y = data(rng)
     with pytest.raises(ValueError, match=message):
-        keras_xd.search(backbone(), x, y, epochs=1, loss=LOSS, **options)
+        keras_xd.search(backbone(), x, y, **{"epochs": 1, "to": "xd", "loss": LOSS, **options})
+
+
+def dense_backbone():
+    return keras.Sequential(
+        [
+            keras.Input((9, 1)),
+            keras.layers.Conv1D(4, 3, activation="relu", name="conv"),
+            keras.layers.Flatten(),
+            keras.layers.Dropout(0.1),
+            keras.layers.Dense(8, activation="relu"),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+
+
+class Interruption(keras.callbacks.Callback):
+    """Ends a search in an epoch, counted over all its trainings."""
+
+    def __init__(self, last=None):
+        super().__init__()
+        self.last, self.epochs = last, 0
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epochs += 1
+        if self.epochs == self.last:
+            raise KeyboardInterrupt
+
+
+def test_auto_resumes_to_the_same_result(rng, tmp_path, capsys, monkeypatch):
+    options = {"kernel_sizes": (3,), "dilations": (1, 3)}
+    dash = auto.Candidate("dash", "dash", 3.0, 0.1, options, later=1.0)
+    monkeypatch.setattr(auto, "SPACES", (dash,))
+    x, y = data(rng, 48)
+    model = dense_backbone()
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), LOSS, metrics=["accuracy"])
+    weights = [weight.numpy() for weight in model.weights]
+
+    def search(folder=None, last=None, **options):
+        counter = Interruption(last)
+        options = {"epochs": 2, "budget": 8, "seed": 3, "batch_size": 19, "verbose": 2, **options}
+        result = keras_xd.search(
+            model, x, y, folder=folder, callbacks=[counter], compile_options=EAGER, **options
+        )
+        return result, counter.epochs
+
+    whole, epochs = search()
+    text = capsys.readouterr().out
+    assert all(np.array_equal(w, v.numpy()) for w, v in zip(weights, model.weights, strict=True))
+    report = whole.report
+    assert [row.model for row in report.rows] == ["backbone", "dash"]
+    assert "trains the backbone for 2 epochs and of the search spaces dash" in text.splitlines()[0]
+    assert "6 plain trainings of the backbone, budget 8, about" in text.splitlines()[0]
+    assert "s left" in text and str(report) in text
+    assert report.kept in report.reason and (whole.search is None) == (report.kept == "backbone")
+    kept = next(row for row in report.rows if row.model == report.kept)
+    assert kept.parameters == whole.model.count_params()
+    for row in report.rows:
+        assert (row.epochs, row.seeds, row.failed) == (2, 2, None)
+        assert set(row.metrics) == {"loss", "accuracy"}
+        assert row.milliseconds > 0 and row.seconds > 0
+    folder = tmp_path / "search"
+    with pytest.raises(KeyboardInterrupt):
+        search(folder, last=4)  # where the plain model of the mixture is trained
+    resumed, left = search(folder)
+    assert left == epochs - 3
+    for row, other in zip(report.rows, resumed.report.rows, strict=True):
+        assert row.metrics == pytest.approx(other.metrics, rel=1e-5)
+    expected = whole.model.predict(x, verbose=0)
+    np.testing.assert_allclose(resumed.model.predict(x, verbose=0), expected, rtol=1e-4, atol=1e-6)
+    again, none = search(folder)
+    assert none == 0
+    np.testing.assert_allclose(again.model.predict(x, verbose=0), expected, rtol=1e-4, atol=1e-6)
+    assert again.history.history == resumed.history.history
+    with pytest.raises(ValueError, match=r"other settings.*these differ: \['search'\]"):
+        search(folder, seed=4)
+    model.weights[0].assign(model.weights[0] + 1.0)
+    with pytest.raises(ValueError, match=r"these differ: \['weights'\]"):
+        search(folder)
+    with pytest.raises(ValueError, match="`folder` must be new.*which has other files"):
+        search(tmp_path)
+
+
+def test_auto_knows_the_spaces_of_a_model(rng):
+    def names(model):
+        return [candidate.to for candidate in auto.candidates_for(model)]
+
+    dense = keras.Sequential([keras.Input((9,)), keras.layers.Dense(16), keras.layers.Dense(2)])
+    convolving = ["xd", "dash", "xd", "k_operation"]
+    assert names(backbone()) == convolving
+    assert names(dense_backbone()) == [*convolving, "structured"]
+    assert names(dense) == ["structured"]
+    (structured,) = auto.candidates_for(dense)
+    kinds = [type(layer).__name__ for layer in structured.rewrite(dense).layers]
+    assert kinds == ["MixedDense", "Dense"]  # outputs stay what they are
+    pooling = keras.Sequential([keras.Input((9, 1)), keras.layers.GlobalAveragePooling1D()])
+    with pytest.raises(ValueError, match="`model` must have a convolution"):
+        keras_xd.search(pooling, *data(rng), epochs=1, loss=LOSS, batch_size=8)
+
+
+@pytest.mark.parametrize("number", [5, 2, 1])
+@pytest.mark.parametrize("budget", [4.1, 6.0, 12.0, 20.0])
+@pytest.mark.parametrize("epochs", [1, 2, 3, 7, 30, 200])
+def test_schedules_keep_to_the_budget(number, budget, epochs):
+    spaces = auto.SPACES[-number:]
+    plan = auto.schedule(spaces, epochs, budget)
+    assert plan.trainings <= budget
+    stops, numbers = zip(*plan.rungs, strict=True)
+    assert list(stops) == sorted(set(stops)) and list(numbers) == sorted(numbers, reverse=True)
+    assert 1 <= numbers[0] <= number and stops[-1] == plan.last <= epochs
+    assert plan.seeds == 1 or (numbers[0], plan.last) == (number, epochs)
+    # What it costs, counted epoch by epoch, if the costliest spaces are those that go on.
+    costs = sorted((space.cost for space in spaces[: numbers[0]]), reverse=True)
+    spent = repeated = epochs
+    later = max(space.later or space.cost for space in spaces[: numbers[0]])
+    for epoch in range(1, plan.last + 1):
+        kept = next(n for stop, n in plan.rungs if epoch <= stop)
+        plain = len(stops) > 1 and epoch > stops[-2]
+        spent += later if plain else sum(costs[:kept])
+        repeated += later if plain else costs[0]
+    spent += (plan.seeds - 1) * repeated
+    assert spent / epochs == pytest.approx(plan.trainings)
+    if epochs >= 30:  # all spaces are tried by default, with more budget for longer
+        assert numbers[0] == number and plan.last > 0.5 * epochs
+        assert budget < 12 or plan.seeds >= (3 if budget == 20 else 2)
+
+
+def measured(values, accuracy):
+    blocks = {"loss": values, "accuracy": accuracy}
+    return {"metrics": {name: float(np.mean(v)) for name, v in blocks.items()}, "blocks": blocks}
+
+
+def run_of(record, seed=0, name="xd"):
+    """Return a `Run` with a made-up record: a run that was read from a folder."""
+    found = {"trained": [8], "history": {}, "seconds": 1.0, "failed": None}
+    found["measured"] = {"8": record}
+
+    class Records:
+        def read(self, name):
+            return found
+
+    return auto.Run(None, auto.Candidate(name), seed, Records(), None)
+
+
+def test_a_space_is_kept_if_it_beats_the_backbone_by_two_standard_errors(rng):
+    base, noise = rng.normal(size=20), rng.normal(size=20)
+    backbones = [run_of(measured(base, np.ones(20)), seed) for seed in range(2)]
+
+    def runs(*shifts):
+        blocks = (base - shift + 0.1 * noise for shift in shifts)
+        return [run_of(measured(part, np.ones(20)), n) for n, part in enumerate(blocks)]
+
+    loss = auto.Objective.of({"loss": 1.0, "error": 2.0})
+    assert loss == auto.Objective("loss", 1)
+    found = auto.Objective.of({"loss": 1.0, "top_accuracy": 2.0})
+    assert found == auto.Objective("top_accuracy", -1)
+    # The error is that of the differences on the same samples, not of the losses.
+    gain, error = loss.gain(backbones, runs(0.3, 0.3))
+    assert gain == pytest.approx(0.3 - 0.1 * noise.mean())
+    assert error == pytest.approx(0.1 * noise.std(ddof=1) / np.sqrt(20))
+    # The spread over seeds adds to it: two gains that lie 0.8 apart.
+    gain, error = loss.gain(backbones, runs(0.7, -0.1))
+    assert gain == pytest.approx(0.3 - 0.1 * noise.mean())
+    assert error == pytest.approx(np.hypot(0.1 * noise.std(ddof=1) / np.sqrt(20), 0.4))
+    assert loss.gain(backbones, runs(-0.3, -0.3))[0] < 0
+    failed = runs(1.0, 1.0)
+    failed[1].record["failed"] = "ValueError"
+    assert loss.gain(backbones, failed)[0] == -np.inf
+    accuracy = auto.Objective("accuracy", -1)
+    better, worse = (run_of(measured(base, np.full(20, value))) for value in (0.9, 0.8))
+    assert accuracy.error(better) < accuracy.error(worse) < accuracy.error(failed[1]) == np.inf
+    gain, error = accuracy.gain([worse], [better])
+    assert gain == pytest.approx(0.1) and error == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_rate_along_a_schedule_falls_in_the_epochs_of_a_space(rng):
+    x, y = data(rng)
+    model = backbone()
+    schedule = keras.optimizers.schedules.CosineDecay(0.1, 4 * 4)
+    model.compile(keras.optimizers.SGD(schedule), LOSS)
+    rates = []
+
+    def note(epoch, logs):
+        rates.append(float(callback.model.optimizer.learning_rate))
+
+    callback = keras.callbacks.LambdaCallback(on_epoch_end=note)
+    options = {"validation_data": (x, y), "callbacks": [callback], "compile_options": EAGER}
+    keras_xd.search(model, x, y, epochs=4, batch_size=8, budget=2, verbose=0, **options)
+    # The backbone, for four epochs, and a space for one.
+    assert rates == pytest.approx([float(schedule(4 * n)) for n in (1, 2, 3, 4)] + [0.0], abs=1e-7)
+
+
+def test_auto_finds_what_a_backbone_cannot(rng, monkeypatch):
+    monkeypatch.setattr(auto, "SPACES", auto.SPACES[:1])
+    # A class is which half of the signal is louder: for a convolution and a mean both are alike.
+    x = rng.normal(size=(192, 8, 1)).astype("float32")
+    y = (np.abs(x[:, :4]).sum(axis=(1, 2)) > np.abs(x[:, 4:]).sum(axis=(1, 2))).astype("int32")
+    model = keras.Sequential(
+        [
+            keras.Input((8, 1)),
+            keras.layers.Conv1D(8, 3, padding="same", activation="relu"),
+            keras.layers.GlobalAveragePooling1D(),
+            keras.layers.Dense(2, activation="softmax"),
+        ]
+    )
+    model.compile(keras.optimizers.Adam(0.03), LOSS)
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(48)
+    result = keras_xd.search(
+        model,
+        batches,
+        epochs=12,
+        validation_data=batches,
+        seed=1,
+        verbose=0,
+        shuffle=False,
+        compile_options=EAGER,
+    )
+    assert result.report.kept.startswith("xd") and result.search is not None
+    loss = result.model.evaluate(batches, verbose=0)
+    kept = next(row for row in result.report.rows if row.model == result.report.kept)
+    assert kept.metrics["loss"] == pytest.approx(loss, rel=1e-4)
+    assert kept.metrics["loss"] < result.report.rows[0].metrics["loss"]
+    assert "form" in str(result.report).splitlines()[-1]  # it has grown
+    assert len(result.history.history["loss"]) == kept.epochs
+
+
+def one_hot(labels):
+    return keras.utils.to_categorical(labels, 3)
+
+
+@pytest.mark.parametrize("to", ["auto", "xd"])
+@pytest.mark.parametrize(
+    ("change", "loss", "message"),
+    [
+        ({"x": (7, np.nan)}, LOSS, r"must be finite.*Received: nan in x\[7, 0, 0\]"),
+        ({"held_x": (5, -np.inf)}, LOSS, r"Received: -inf in validation x\[5, 0, 0\]"),
+        (
+            {"y": one_hot},
+            LOSS,
+            "takes integer ones: use the loss categorical_crossentropy.*one-hot",
+        ),
+        (
+            {},
+            keras.losses.CategoricalCrossentropy(),
+            r"takes one-hot ones: use the loss sparse_categorical_crossentropy.*integer.*\(32,\)",
+        ),
+        (
+            {"y": lambda y: y[:, None]},
+            "categorical_crossentropy",
+            r"integer labels of shape \(32, 1\)",
+        ),
+        ({"y": lambda y: y + 1}, LOSS, "from 0 to 2, .*3 outputs. Received: 3 at index 2"),
+        ({"y": lambda y: 0 * y + 2}, LOSS, "two classes at least. Received: class 2 only"),
+        ({"y": lambda y: one_hot(0 * y)}, "categorical_crossentropy", "Received: class 0 only"),
+    ],
+)
+def test_samples_are_checked_before_training(to, change, loss, message, rng):
+    (x, y), (held_x, held_y) = data(rng), data(rng)
+    parts = {"x": x, "y": y, "held_x": held_x, "held_y": held_y}
+    for name, new in change.items():
+        if callable(new):
+            parts[name] = new(parts[name])
+            parts["held_y"] = new(parts["held_y"])
+        else:
+            parts[name][new[0]] = new[1]
+    with pytest.raises(ValueError, match=message):
+        keras_xd.search(
+            backbone(),
+            parts["x"],
+            parts["y"],
+            epochs=1,
+            to=to,
+            loss=loss,
+            validation_data=(parts["held_x"], parts["held_y"]),
+        )
+
+
+def checked(rng, outputs=3, samples=32, loss=LOSS, held=None, labels=None, **given):
+    inputs = keras.Input((9, 1))
+    model = keras.Model(inputs, keras.layers.Dense(outputs)(keras.layers.Flatten()(inputs)))
+    x, y = data(rng, samples)
+    y = y if labels is None else labels(y)
+    if held is not None:
+        given["validation_data"] = (x[: len(held)], np.asarray(held))
+    checks.check_samples(model, x, y, loss, given)
+
+
+def test_samples_that_only_warn(rng):
+    with pytest.warns(UserWarning, match="one step. Received: 32 training samples, batch_size=40"):
+        checked(rng, batch_size=40)
+    with pytest.warns(UserWarning, match=r"Received: the validation part lacks \[1, 2\]"):
+        checked(rng, held=[0, 0])
+    with pytest.warns(UserWarning, match=r"Received: the training part lacks \[3\]"):
+        checked(rng, outputs=4, held=[0, 1, 2, 3])
+    with pytest.raises(ValueError, match="class 0.0 only"):
+        checked(rng, 1, loss="binary_crossentropy", labels=lambda y: 0.0 * y)
+    # What is left alone: numbers to predict, labels of pixels, integers, losses of one's own.
+    checked(rng, 1, loss="mse", labels=lambda y: 0.0 * y, held=[1.0])
+    checked(rng, 4, loss="mse", labels=lambda y: np.zeros((len(y), 4)))
+    checked(rng, loss=lambda y, outputs: y)
+    tokens = keras.Sequential([keras.Input((9, 1)), keras.layers.Dense(3)])
+    checks.check_samples(tokens, np.zeros((32, 9, 1), int), np.zeros((32, 9), int), LOSS, {})
+
+
+def test_a_split_of_arrays_is_that_of_keras(rng):
+    x, y = data(rng)
+    model = backbone()
+    model.compile("adam", LOSS, metrics=["accuracy"])
+    options = {"sample_weight": rng.random(32), "validation_split": 0.25, "batch_size": 8}
+    options["compile_options"] = EAGER
+    result = keras_xd.search(model, x, y, epochs=1, to="xd", verbose=0, **options)
+    expected = model.evaluate(x[24:], y[24:], verbose=0, return_dict=True)
+    assert result.report.rows[0].metrics["accuracy"] == pytest.approx(expected["accuracy"])
+    held = model.evaluate(x[24:], y[24:], sample_weight=options["sample_weight"][24:], verbose=0)
+    assert result.report.rows[0].metrics["loss"] == pytest.approx(held[0], rel=1e-5)
+    with pytest.raises(ValueError, match="Received: 32 samples, validation_split=0.99"):
+        keras_xd.search(model, x, y, epochs=1, **{**options, "validation_split": 0.99})
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (tf.data.Dataset.from_tensors(np.ones((2, 9, 1))), "needs `validation_data` with a data"),
+        (iter([np.ones((2, 9, 1))]), "reads the samples several times"),
+    ],
+)
+def test_auto_needs_samples_to_read_again(x, message):
+    with pytest.raises(ValueError, match=message):
+        keras_xd.search(backbone(), x, epochs=1, loss=LOSS)
+
+
+def test_auto_with_several_inputs_and_a_class_of_ones_own(rng):
+    class Model(keras.Model):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.conv = keras.layers.Conv1D(3, 3, name="conv")
+
+        def call(self, inputs):
+            return keras.ops.mean(self.conv(inputs["signal"]), axis=1) + inputs["offset"]
+
+    x, y = data(rng)
+    inputs = {"signal": x, "offset": rng.normal(size=(32, 3)).astype("float32")}
+    model = Model()
+    model(inputs)
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    options = {"sample_weight": np.ones(32), "batch_size": 8, "compile_options": EAGER}
+    result = keras_xd.search(model, inputs, y, epochs=1, seed=3, verbose=0, **options)
+    rows = result.report.rows
+    assert [row.failed for row in rows] == [None, None] and rows[1].model.startswith("xd")
+    assert result.model.predict(inputs, verbose=0).shape == (32, 3)

@@ -1,6 +1,7 @@
-"""The report of `finalize`."""
+"""The reports of `finalize` and of `search`."""
 
 import dataclasses
+from typing import Any
 
 from keras_xd.core.tables import aligned, pair
 from keras_xd.graph.size_counts import LayerChange
@@ -89,3 +90,98 @@ class FinalizingReport:
             for name in dropped
         ]
         return "\n".join([*aligned(table), *lines])
+
+
+# Times as many parameters as the backbone, from which on a report says so.
+GROWTH = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchReportRow:
+    """One model in a `SearchReport`.
+
+    Attributes:
+        model: `"backbone"`, `"search"` or `"finalized"`; with `to="auto"` `"backbone"` or the
+            search space that was tried, whose finalized model the row is about.
+        parameters: the number of all its weights.
+        multiply_adds: those of one sample, as by `keras_xd.complexity`; `None` if a size is
+            unknown.
+        metrics: loss, without the regularizers of weights, and metrics on the validation data;
+            empty without such data.
+        standard_errors: those of the metrics, over samples and seeds. This and what follows has
+            values with `to="auto"` only.
+        epochs: the number of epochs it was trained for.
+        seeds: how many seeds it was trained with.
+        seconds: of all its trainings, with the making of models and graphs.
+        milliseconds: the median of calls with one sample.
+        failed: the error that ended its training, or `None`.
+    """
+
+    model: str
+    parameters: int
+    multiply_adds: int | None
+    metrics: dict[str, float]
+    standard_errors: dict[str, float] = dataclasses.field(default_factory=dict)
+    epochs: int | None = None
+    seeds: int | None = None
+    seconds: float | None = None
+    milliseconds: float | None = None
+    failed: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchReport:
+    """What a search in one call came to; `str()` of it is a table.
+
+    Attributes:
+        rows: a `SearchReportRow` for the backbone as it was given, the search and the finalized
+            model; with `to="auto"` for the trained backbone and each search space that was tried.
+        kept: with `to="auto"`, the row's `model` that was kept.
+        reason: why.
+    """
+
+    rows: tuple[SearchReportRow, ...]
+    kept: str | None = None
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return `{"rows": [{…}, …], "kept": …, "reason": …}`, of plain Python values."""
+        return dataclasses.asdict(self) | {"rows": [dataclasses.asdict(r) for r in self.rows]}
+
+    def __str__(self) -> str:
+        names = list(dict.fromkeys(name for row in self.rows for name in row.metrics))
+        head = ("model", "parameters", "multiply–adds", *(f"val_{name}" for name in names))
+        own = ("epochs", "seeds", "seconds", "milliseconds")
+        more = tuple(name for name in own if any(getattr(row, name) for row in self.rows))
+        table = [(*head, *more)]
+        for row in self.rows:
+            counts = ["?" if c is None else f"{c:,}" for c in (row.parameters, row.multiply_adds)]
+            values = [_with_error(row, name) for name in names]
+            others = [_short(getattr(row, name)) for name in more]
+            table.append((row.model, *counts, *values, *others))
+        failed = [f"{row.model} failed: {row.failed}" for row in self.rows if row.failed]
+        return "\n".join([*aligned(table), *failed, *filter(None, (self.reason, self._growth()))])
+
+    def _growth(self):
+        """Return a sentence on a finalized model that is much larger than the backbone."""
+        first, last = self.rows[0], self.rows[-1]
+        if self.kept is not None:
+            last = next(row for row in self.rows if row.model == self.kept)
+        factor = last.parameters / max(1, first.parameters)
+        if last.model == "search" or factor <= GROWTH:
+            return None
+        return (
+            f"The finalized model has {factor:.1f} times the parameters of the backbone; "
+            'finalize_options={"form": "low_rank"} approximates XD-operations by fewer.'
+        )
+
+
+def _short(value):
+    return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _with_error(row, name):
+    """Return the text of a metric and its standard error."""
+    value, error = row.metrics.get(name), row.standard_errors.get(name)
+    text = "" if value is None else f"{value:.4g}"
+    return text if error is None else f"{text} ± {error:.2g}"

@@ -4,6 +4,7 @@ import inspect
 import warnings
 
 import keras
+import numpy as np
 
 from keras_xd.core.compile_config import warn_of_own_training
 from keras_xd.core.searchable import (
@@ -23,6 +24,9 @@ from keras_xd.training.callbacks.epoch_counter import EpochCounter
 from keras_xd.training.callbacks.rate_callbacks import ONE_RATE, OneRate, TwoRates
 
 MODES = ("joint", *bilevel.MODES)
+SPARSE = ("sparse_categorical_crossentropy", "SparseCategoricalCrossentropy")
+ONE_HOT = ("categorical_crossentropy", "CategoricalCrossentropy")
+BATCH_SIZE = 32  # of Keras, where none is given
 
 
 def check_model(model, wrapper):
@@ -236,3 +240,87 @@ def _surroundings(callback):
         recorder = StopRecorder()
         return [recorder], [EarlyStop(callback, recorder)]
     return [], []
+
+
+def check_samples(model, x, y, loss, data):
+    """Raise `ValueError`, or warn, of arrays that a training would go wrong with.
+
+    Args:
+        model: the model to train.
+        x, y: the samples; data sets, without `y`, are not looked at.
+        loss: that of the training.
+        data: the other arguments of `fit`, validation data among them.
+    """
+    if y is None:
+        return
+    validation = data.get("validation_data")
+    held_out = tuple(validation)[:2] if isinstance(validation, (tuple, list)) else (None, None)
+    parts = {"x": x, "y": y, "validation x": held_out[0], "validation y": held_out[1]}
+    for name, part in parts.items():
+        check_finite_data(part, name)
+    count, size = len(keras.tree.flatten(y)[0]), data.get("batch_size") or BATCH_SIZE
+    if count < size:
+        warnings.warn(
+            "An epoch of fewer samples than a batch is one step. Received: "
+            f"{count} training samples, batch_size={size}",
+            stacklevel=stacklevel(),
+        )
+    outputs = getattr(model, "outputs", None) or ()
+    if len(outputs) == len(keras.tree.flatten(y)) == 1:
+        found = [_labels(v, loss, outputs[0].shape) for v in (y, held_out[1]) if v is not None]
+        _check_classes(*found)
+
+
+def _labels(y, loss, output):
+    """Return the class of each sample, `None` where there is none; check that they fit a loss."""
+    values = np.asarray(keras.tree.flatten(y)[0])
+    if isinstance(loss, str):
+        try:
+            loss = keras.losses.get(loss)
+        except ValueError:  # Keras says so itself
+            return None
+    name, classes = getattr(loss, "__name__", type(loss).__name__), output[-1]
+    if name not in (*SPARSE, *ONE_HOT) or classes in (None, 1):
+        binary = "binary_crossentropy" in name or "BinaryCrossentropy" in name
+        return values.ravel() if binary and values.size == len(values) else None
+    one_hot = values.ndim == len(output) and values.shape[-1] == classes
+    if one_hot == (name in SPARSE):
+        taken, given, other = (
+            ("integer", "one-hot", "") if one_hot else ("one-hot", "integer", "sparse_")
+        )
+        raise ValueError(
+            f"Labels must fit the loss, which takes {taken} ones: use the loss "
+            f"{other}categorical_crossentropy. Received: {given} labels of shape {values.shape}, "
+            f"loss {name}, outputs of shape {tuple(output)}"
+        )
+    if one_hot:
+        return values.argmax(axis=-1) if values.ndim == 2 else None
+    wrong = np.argwhere((values < 0) | (values >= classes))
+    if len(wrong):
+        index = tuple(int(i) for i in wrong[0])
+        raise ValueError(
+            f"Labels must lie from 0 to {classes - 1}, as the model has {classes} outputs. "
+            f"Received: {values[index]} at index {', '.join(map(str, index))}"
+        )
+    return values.ravel() if values.size == len(values) else None
+
+
+def _check_classes(training, validation=None):
+    """Raise `ValueError` for one class only; warn if a part lacks a class that the other has."""
+    if training is None:
+        return
+    classes = set(training.tolist())
+    if len(classes) == 1:
+        raise ValueError(
+            f"Training samples must have two classes at least. Received: class {training[0]} only"
+        )
+    if validation is not None and classes ^ (others := set(validation.tolist())):
+        found = {"validation": sorted(classes - others), "training": sorted(others - classes)}
+        lacks = "; ".join(
+            f"the {part} part lacks {names}" for part, names in found.items() if names
+        )
+        warnings.warn(
+            "Training and validation samples should have the same classes: shuffle before a "
+            f"split. Received: {lacks}",
+            stacklevel=stacklevel(),
+        )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import keras_xd
+from keras_xd import auto
 from keras_xd_tests import example_scripts
 
 with example_scripts.on_path():
@@ -17,6 +18,8 @@ with example_scripts.on_path():
     methods = importlib.import_module("experiments.scoreboard.methods")
     networks = importlib.import_module("experiments.scoreboard.networks")
     report = importlib.import_module("experiments.scoreboard.scoreboard_report")
+    choice = importlib.import_module("experiments.scoreboard.choice")
+    redraw = importlib.import_module("redraw")
 
 
 @pytest.fixture(autouse=True)
@@ -100,3 +103,22 @@ def test_results_with_and_without_bias_and_gates_are_kept_apart(capsys):
     with pytest.raises(SystemExit):
         script.parse([])
     assert "not overwritten" in capsys.readouterr().err
+
+
+def test_the_choice_is_kept_and_judged(tmp_path, monkeypatch):
+    monkeypatch.setattr(auto, "SPACES", auto.SPACES[3:4])
+    monkeypatch.setattr(choice, "EPOCHS", 1)
+    arguments = ["--small", "--tasks", "sentences", "--seeds", "0", "--output", str(tmp_path)]
+    (record,) = choice.main(arguments).runs
+    assert [row["model"] for row in record["rows"]] == ["backbone", "k_operation"]
+    assert record["kept"] in record["reason"] and 0 <= record["error"] <= 100
+    before = (tmp_path / "choice.json").read_bytes()
+    page = choice.main(arguments).paths["md"].read_text()  # nothing is left to do
+    assert (tmp_path / "choice.json").read_bytes() == before and f"0: {record['kept']}" in page
+    assert redraw.page("choice", redraw.records("choice", tmp_path)) == page
+    assert "## Budget 4" in page and "Not worse than the backbone on" in page
+    # Worse is what is more than a deviation above.
+    assert not choice.is_worse({0: 3.0, 1: 5.0}, {0: 2.0, 1: 4.0})
+    assert choice.is_worse({0: 3.0, 1: 5.0}, {0: 1.0, 1: 1.1})
+    assert choice.is_worse({0: 3.0}, {0: 2.9})
+    assert not choice.is_worse({0: 3.0}, {0: 2.9, 1: 3.9, 2: 3.5})

@@ -1,0 +1,202 @@
+"""Is the choice among search spaces, `keras_xd.search(to="auto")`, never worse than the backbone?
+
+    python examples/experiments/scoreboard/choice.py
+    python examples/experiments/scoreboard/choice.py --tasks burgers mnist --seeds 0 1 2 --budget 12
+
+On the tasks of `examples/scoreboard.py`, with the backbone's rate and updates there, beside the
+backbone and the search spaces of that page. A classification is chosen by its accuracy, the others
+by their losses, all on validation samples. Finished runs are kept in the results and not repeated.
+"""
+
+import json
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
+
+import keras
+import parsing
+import reporting
+import tensorflow as tf
+
+import keras_xd
+from experiments.scoreboard import scoreboard_report, tasks
+from experiments.scoreboard.scoreboard_report import CHOICE, errors
+
+EPOCHS = 30  # in which the updates of a task are told
+SINGLE = ("dash", "k_operation", "xd")  # search spaces of the scoreboard that are tried
+
+
+def batches(task, data, seed):
+    """Return training batches without end, in an order drawn by the seed."""
+    inputs, targets = data.train
+    found = tf.data.Dataset.from_tensor_slices((inputs, targets))
+    found = found.shuffle(len(inputs), seed=seed).repeat()
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return found.batch(min(task.batch_size, len(inputs))).with_options(options)
+
+
+def run(name, seed, budget, rate, small):
+    """Choose for a task; return what was kept and measured."""
+    task = tasks.TASKS[name]
+    data = task.load(seed, small)
+    updates = EPOCHS if small else task.updates
+    steps = max(1, updates // EPOCHS)
+    keras.utils.set_random_seed(seed)
+    schedule = keras.optimizers.schedules.CosineDecay(rate, steps * EPOCHS)
+    begin = time.process_time()
+    result = keras_xd.search(
+        task.network(data),
+        batches(task, data, seed),
+        epochs=EPOCHS,
+        validation_data=data.validation,
+        budget=budget,
+        seed=seed,
+        optimizer=keras.optimizers.Adam(schedule),
+        loss=task.loss(),
+        metrics=["accuracy"] if task.metric == tasks.WRONG else [],
+        compile_options={"jit_compile": False},
+        verbose=0,
+        steps_per_epoch=steps,
+        validation_freq=EPOCHS,
+        shuffle=False,
+    )
+    seconds = time.process_time() - begin
+    report = result.report.to_dict()
+    return {
+        "task": name,
+        "budget": budget,
+        "seed": seed,
+        "error": round(task.error(result.model, data.test), 5),
+        "validation_error": round(task.error(result.model, data.validation), 5),
+        "kept": report["kept"],
+        "reason": report["reason"],
+        "rows": report["rows"],
+        "cpu_seconds": round(seconds, 2),
+        "rate": rate,
+    }
+
+
+def rates():
+    """Return the rates of the backbones, and all records, of the scoreboard."""
+    path = reporting.RESULTS / "scoreboard.json"
+    records = json.loads(path.read_text(encoding="utf-8"))["runs"]
+    chosen = reporting.select(records, method="backbone", seed=CHOICE)
+    return {record["task"]: record["setting"]["rate"] for record in chosen}, records
+
+
+def is_worse(found, other):
+    """Return whether errors by seed are worse than others, more than a deviation above.
+
+    Means are over the same seeds, deviations over all that there are; the larger one counts.
+    """
+    same = [other[seed] for seed in found]
+    values = [list(errors.values()) for errors in (found, other) if len(errors) > 1]
+    deviation = max(map(statistics.stdev, values), default=0.0)
+    return statistics.mean(found.values()) > statistics.mean(same) + deviation
+
+
+def page(settings, runs, written):
+    """Return the page of results."""
+    records = scoreboard_report.finished(rates()[1])
+    lines = [
+        "# The choice among search spaces, on the tasks of the scoreboard",
+        "",
+        f"Written by `{written['command']}`; {written['versions']}, "
+        f"{reporting.plural(written['threads'], 'core')}; {reporting.hours(_timed(runs))} of the "
+        "processor.",
+        "",
+        '`keras_xd.search(to="auto")` with the rate of the backbone and its updates, in '
+        f"{EPOCHS} equal parts; beside it the backbone and the best of DASH, K-operations and XD "
+        "of the [scoreboard](scoreboard.md), each of which has rates of its own, chosen by trials "
+        "that are not in its budget. Errors on test samples, less is better; the choice is made on "
+        "validation samples. Worse is what is more than a deviation above, the larger of the two "
+        "methods' over all seeds that each has.",
+        "",
+    ]
+    for budget in sorted(reporting.unique(runs, "budget")):
+        lines += [f"## Budget {budget:g}", "", *_table(budget, runs, records)]
+    return "\n".join(lines)
+
+
+def _timed(runs):
+    return [{**run, "seconds": [run["cpu_seconds"]]} for run in runs]
+
+
+def _table(budget, runs, records):
+    """Return the table of a budget, and how often the choice was not worse."""
+    own, body, fits = reporting.select(runs, budget=budget), [], []
+    head = ["task", "backbone", "best space", "choice", "kept, by seed"]
+    head += ["seconds / backbone's", "not worse than the backbone", "than the best space"]
+    for name in reporting.present(own, "task", tasks.TASKS):
+        found = errors(own, task=name)
+        others = {m: errors(records, task=name, method=m) for m in ("backbone", *SINGLE)}
+        best = min(SINGLE, key=lambda m, o=others: statistics.mean(o[m][seed] for seed in found))
+        fits.append([not is_worse(found, others[method]) for method in ("backbone", best)])
+        others = {m: {s: v for s, v in e.items() if s in found} for m, e in others.items()}
+        base = reporting.select(records, task=name, method="backbone")
+        base = [sum(run["cpu_seconds"].values()) for run in base if run["seed"] in found]
+        ratio = sum(run["cpu_seconds"] for run in reporting.select(own, task=name)) / sum(base)
+        task = tasks.TASKS[name]
+        digits = 3 if task.metric.startswith("nats") else 1
+        cells = [
+            reporting.cell(e, found, digits) for e in (others["backbone"], others[best], found)
+        ]
+        cells[1] += f" ({scoreboard_report.NAMES[best]})"
+        kept = "; ".join(
+            f"{run['seed']}: {run['kept']}" for run in reporting.select(own, task=name)
+        )
+        yes = ["yes" if fit else "no" for fit in fits[-1]]
+        body.append([f"{task.title}, {task.metric}", *cells, kept, f"{ratio:.1f}", *yes])
+    counts = [sum(fit) for fit in zip(*fits, strict=True)]
+    return [
+        *reporting.table(head, body),
+        f"Not worse than the backbone on {counts[0]} of {len(fits)} tasks, than the best space on "
+        f"{counts[1]}.",
+        "",
+    ]
+
+
+def parse(arguments):
+    parser = reporting.parser(__doc__)
+    parser.add_argument("--tasks", nargs="+", choices=tasks.TASKS, default=list(tasks.TASKS))
+    parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0, 1, 2])
+    parser.add_argument("--budget", type=float, default=4.0, help="plain trainings of the backbone")
+    parser.add_argument("--small", action="store_true", help="made-up data and few updates")
+    parser.add_argument("--redraw", action="store_true", help="write the page of the results anew")
+    reporting.add_arguments(parser)
+    options = parser.parse_args(arguments)
+    settings = {"small": options.small, "epochs": EPOCHS}
+    command = "python examples/experiments/scoreboard/choice.py"
+    name, key = "choice", ("task", "seed", "budget")
+    return options, reporting.open_results(parser, options, name, page, settings, command, key=key)
+
+
+def main(arguments=None):
+    options, results = parse(arguments)
+    if options.redraw:
+        results.write()
+        return results
+    known, _ = rates()
+
+    def measured(name, seed, budget):
+        record = run(name, seed, budget, known[name], options.small)
+        keras.utils.clear_session()
+        return record
+
+    def line(record):
+        return f"{record['task']}, {record['seed']}: {record['kept']}, error {record['error']}"
+
+    keys = [(name, seed, options.budget) for seed in options.seeds for name in options.tasks]
+    return reporting.run_all(results, keys, measured, line)
+
+
+if __name__ == "__main__":
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    tf.get_logger().setLevel("ERROR")  # which warns that every network is traced anew
+    main()
