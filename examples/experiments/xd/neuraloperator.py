@@ -230,7 +230,7 @@ class OfPeer:
         path = pathlib.Path(folder) / "model.onnx"
         batch = torch.export.Dim("batch", min=1, max=64)
         torch.onnx.export(
-            self.model.eval(),
+            self.model.eval().requires_grad_(False),
             (self.prepared(np.zeros((2, SIZES[0], SIZES[0], 1), "float32")),),
             path,
             dynamo=True,
