@@ -1,6 +1,8 @@
 """Configurations of layers, read from the arguments of their constructors."""
 
 import inspect
+import types
+import warnings
 from collections.abc import Mapping
 from typing import Any, Self, Unpack
 
@@ -135,6 +137,23 @@ class BiasedLayer(ConfiguredLayer):
     def activated(self, outputs: Any) -> Any:
         """Return the activation of outputs, whose channels are last, and the bias."""
         return self.activation(outputs if self.bias is None else outputs + self.bias)
+
+
+def config_with_functions(layer: Any) -> Config:
+    """Return `get_config()` with activations as they are: a configuration has no lambda functions.
+
+    It is for a layer that is made at once, not for a file.
+    """
+    with warnings.catch_warnings():  # that a file could not be loaded
+        warnings.filterwarnings("ignore", "The object being serialized includes a `lambda`")
+        config = layer.get_config()
+    for owner in (layer, getattr(layer, "cell", None)):  # a recurrent layer's are its cell's
+        for name in config:
+            if name.endswith("activation"):
+                function = getattr(owner, name, None)
+                if isinstance(function, types.FunctionType):
+                    config[name] = function
+    return config
 
 
 def built_like(layer: Any, kind: Any, *args: Any, **arguments: Any) -> Any:

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.core.configured import config_with_functions
 from keras_xd.graph import cloning
 from keras_xd.layers import StaticKernelXD, StaticLowRankXD, StaticXD
 from keras_xd.layers.xd.finalized import LARGEST_HALF, StaticOperation
@@ -67,7 +68,7 @@ def _is_foldable(layer, normalization, rank):
 def _folded(layer, normalization):
     """Return the layer with the normalization in it, `None` where its weights cannot hold it."""
     scale, shift = _affine(normalization)
-    new = type(layer).from_config({**layer.get_config(), "use_bias": True})
+    new = type(layer).from_config({**config_with_functions(layer), "use_bias": True})
     new.build(layer.get_build_config()["input_shape"])
     new.trainable = layer.trainable
     scaled = _filters_last(layer)

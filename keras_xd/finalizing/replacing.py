@@ -4,6 +4,7 @@ import dataclasses
 
 import keras
 
+from keras_xd.core.configured import config_with_functions
 from keras_xd.core.mixtures import CandidateMixture
 from keras_xd.core.searchable import (
     SearchableLayer,
@@ -112,7 +113,7 @@ def _trimmed_row(path, layer, plain):
     shapes = [(x.get_build_config() or {}).get("input_shape") for x in (layer, plain or layer)]
     whole = layer
     if isinstance(layer, MaskedLayer):  # which counts what the masks leave
-        whole, _ = from_config(layer.keras_class, layer.get_config())
+        whole, _ = from_config(layer.keras_class, config_with_functions(layer))
     counts = [_count(whole, shapes[0]), 0 if plain is None else _count(plain, shapes[1])]
     return _row(path, layer, plain, counts, form="trimmed")
 

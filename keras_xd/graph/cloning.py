@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from keras_xd.core.argument_types import constructor_parameters
+from keras_xd.core.configured import config_with_functions
 from keras_xd.core.searchable import flatten_layers, is_graph
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None))
@@ -345,7 +346,7 @@ def _declared_config(operation):
     if isinstance(operation, keras.Model) and kind.get_config is keras.Model.get_config:
         return None
     try:
-        return operation.get_config()
+        return config_with_functions(operation)
     except (RuntimeError, AttributeError, KeyError):  # what Keras and wrong methods raise
         return None
 

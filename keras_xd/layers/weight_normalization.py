@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_xd.core.configured import config_with_functions
 from keras_xd.core.convolutions import checked_arguments
 from keras_xd.core.protocol import add_bounded_weight, refuse_lora
 from keras_xd.core.searchable import flatten_layers
@@ -66,8 +67,7 @@ class WeightNormalizedConv1D(keras.layers.Conv1D):
 
     def plain(self) -> keras.layers.Conv1D:
         """Return a `Conv1D` of the same name that computes the same."""
-        config = {**self.get_config(), "activation": self.activation}
-        convolution = keras.layers.Conv1D(**config)
+        convolution = keras.layers.Conv1D(**config_with_functions(self))
         convolution.build(self.get_build_config()["input_shape"])
         convolution.kernel.assign(self._normalized(super().kernel))
         if self.use_bias:

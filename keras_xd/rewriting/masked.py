@@ -5,6 +5,7 @@ import dataclasses
 
 from keras_xd import layers
 from keras_xd.core import validation
+from keras_xd.core.configured import config_with_functions
 from keras_xd.core.searchable import is_graph, named_layers
 from keras_xd.graph import channel_groups, cloning, residual_blocks
 from keras_xd.layers.masked import masks as mask_functions
@@ -121,7 +122,8 @@ class MaskedSpace(SearchSpace):
             layer = candidate.layer
             if id(layer) in arguments:
                 # Built frozen it would freeze what it shares; the flag is copied afterwards.
-                config = {**layer.get_config(), "trainable": True, **arguments[id(layer)]}
+                config = config_with_functions(layer)
+                config |= {"trainable": True, **arguments[id(layer)]}
                 chosen.append((candidate, self.twins[type(layer)].from_config(config)))
         for block, gate in gates:
             place = Candidate(gate.name, "skip", None, block.shape, None, skip=block)

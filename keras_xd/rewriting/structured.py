@@ -12,6 +12,7 @@ import keras
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import constructor_parameters
+from keras_xd.core.configured import config_with_functions
 from keras_xd.core.searchable import named_layers, sublayers
 from keras_xd.core.tables import aligned
 from keras_xd.graph.replacing import every_call, reachable_layers
@@ -322,7 +323,8 @@ def _new_layer(layer, twin, arguments):
         allowed = twin.argument_names()
     else:
         allowed = {*constructor_parameters(twin), "name", "dtype"} - {"kwargs"}
-    config = {name: value for name, value in layer.get_config().items() if name in allowed}
+    config = config_with_functions(layer)
+    config = {name: value for name, value in config.items() if name in allowed}
     config["activity_regularizer"] = layer.activity_regularizer
     if hasattr(twin, "arguments_from"):
         config |= twin.arguments_from(layer)

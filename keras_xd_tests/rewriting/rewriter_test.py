@@ -69,6 +69,33 @@ def test_everything_of_a_layer_is_carried_over():
     np.testing.assert_array_equal(new.kernel, old.kernel)
 
 
+@pytest.mark.parametrize(
+    "to, options",
+    [("masked", {}), ("structured", {}), ("structured", {"family": ("low_rank", "dense")})],
+)
+def test_lambda_functions_as_activations(to, options):
+    """A layer is made again with its function, which no configuration can hold."""
+    model = keras.Sequential(
+        [
+            keras.Input((10, 3)),
+            layers.Conv1D(8, 3, activation=lambda x: 2 * x),
+            layers.Conv1D(8, 3),
+            layers.BatchNormalization(),
+            layers.GRU(16, activation=lambda x: x / 2),
+            layers.Dense(32, activation=lambda x: 1 + x),
+            layers.Dense(8),
+        ]
+    )
+    space = rewrite(model, to, **options)
+    x = np.random.default_rng(0).normal(size=(2, 10, 3)).astype("float32")
+    if to == "masked":
+        sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
+    for variable in keras_xd.architecture_variables(space):
+        if variable.shape == (2,):  # the logits of two candidates
+            variable.assign([-50.0, 50.0])
+    sample_models.assert_same_outputs(space, keras_xd.finalize(space), x, 1e-4)
+
+
 def test_options_that_no_configuration_can_hold():
     """A local function as activation is taken over as it is."""
     factor = 2.0

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import shared_objects, validation
-from keras_xd.core.configured import ConfiguredLayer
+from keras_xd.core.configured import ConfiguredLayer, config_with_functions
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import (
     Config,
@@ -251,7 +251,7 @@ class MaskedLayer(ConfiguredLayer, SearchableLayer):
 
     def plain_config(self) -> Config:
         """Return the configuration of the layer of Keras that it is without masks."""
-        config = self.get_config()
+        config = config_with_functions(self)
         for name in (*PARTS, "block", "mask_kernel", "initial_value"):
             del config[name]
         return config

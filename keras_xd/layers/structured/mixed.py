@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_xd.core.argument_types import constructor_parameters
+from keras_xd.core.configured import config_with_functions
 from keras_xd.core.mixtures import CandidateMixture
 from keras_xd.core.type_aliases import Config, Shape, Tensor
 from keras_xd.layers.structured import base, mixture
@@ -63,7 +64,7 @@ class _MixedStructure(CandidateMixture):
         family, sizes = _holder(self).candidates[self.largest]
         dense = family == "dense"
         chosen = dict(zip(("sizes", "recurrent_sizes"), sizes, strict=False))
-        config = {**self.get_config(), "family": family, "density": 1.0, **chosen}
+        config = {**config_with_functions(self), "family": family, "density": 1.0, **chosen}
         kind = self.dense_class if dense else self.plain_class
         plain = kind.from_config({name: config[name] for name in _arguments(kind, config)})
         plain.build(self.get_build_config()["input_shape"])
