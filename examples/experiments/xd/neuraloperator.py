@@ -31,7 +31,7 @@ NAME = "neuraloperator"
 SIZES = (16, 32)
 VALIDATION = 100  # samples of those for training
 SHARE = 0.42  # of the weights, when they are factorised: that of the package's own example
-STEPS, ROUNDS = 10, 10  # steps between two looks at the clock, and how often
+STEPS, ROUNDS = 20, 5  # steps of an epoch and epochs, of which the fastest counts
 RATES = {  # of the weights, of the architecture
     **{name: [(2e-3, None), (5e-3, None), (1e-2, None)] for name in ("FNO", "TFNO")},
     **{name: [(2e-3, None), (5e-3, None), (1e-2, None)] for name in ("fourier", "tucker")},
@@ -125,13 +125,13 @@ class OfPackage:
         self.final = None
 
     def train(self, inputs, targets, epochs):
-        self.model.fit(
-            self.prepared(inputs),
-            targets,
-            batch_size=self.batch_size,
-            epochs=epochs,
-            verbose=0,
-        )
+        """Train; return the seconds of each epoch."""
+        import reporting
+
+        clock = reporting.EpochClock()
+        inputs, size = self.prepared(inputs), self.batch_size
+        self.model.fit(inputs, targets, size, epochs, verbose=0, callbacks=[clock])
+        return clock.seconds
 
     def predict(self, inputs):
         import keras_xd
@@ -202,12 +202,15 @@ class OfPeer:
         return self.model(inputs) * deviation + mean
 
     def train(self, inputs, targets, epochs):
+        """Train; return the seconds of each epoch."""
         import torch
 
         self.model.train()
         inputs, targets = self.prepared(inputs), self.prepared(targets)
         sizes = torch.linalg.vector_norm(targets, dim=(1, 2, 3))
+        seconds = []
         for _ in range(epochs):
+            start = time.perf_counter()
             order = torch.randperm(len(inputs))
             for batch in order.to(self.device).split(self.batch_size):
                 self.optimizer.zero_grad()
@@ -216,6 +219,8 @@ class OfPeer:
                 errors.mean().backward()
                 self.optimizer.step()
                 self.schedule.step()
+            seconds.append(time.perf_counter() - start)
+        return seconds
 
     def predict(self, inputs):
         import torch
@@ -265,6 +270,7 @@ def run(method, seed, rates, data, options, command):
         "method": method,
         "seed": seed,
         "rates": rates,
+        "threads": None,  # those of the device
         "errors": errors,
         "parameters": trained.parameters,
         "seconds": round(seconds, 1),
@@ -299,13 +305,13 @@ def measure(task):
     shape = (STEPS * task["batch_size"], SIZES[0], SIZES[0], 1)
     inputs, targets = (rng.normal(size=shape).astype("float32") for _ in range(2))
     model = network(task["method"], 0, task["rates"], 10_000, (0.0, 1.0), task)
-    found = {"memory": round(timing.memory_growth(lambda: model.train(inputs, targets, 1)))}
-    step = least_milliseconds(lambda: model.train(inputs, targets, 1))
-    found["step"] = round(step / STEPS, 2)
+    seconds = []
+    growth = timing.memory_growth(lambda: seconds.extend(model.train(inputs, targets, 1 + ROUNDS)))
+    found = {"memory": round(growth), "step": round(1e3 * min(seconds) / STEPS, 2)}
     return {**found, "calls": calls(model, inputs)} if task["threads"] == 1 else found
 
 
-def least_milliseconds(call, rounds=ROUNDS):
+def least_milliseconds(call, rounds):
     """Return the least milliseconds of a call: what else the machine does makes it longer."""
     times = []
     for _ in range(rounds):
@@ -357,20 +363,15 @@ def reason(error):
     return " ".join(str(error).split())[:160]
 
 
-def measured(method, options, settings, command):
-    """Return the times of a method on one and two threads, in processes of their own."""
+def measured(method, threads, processes, settings, command):
+    """Return the times of a method on so many threads, in processes of their own."""
     import timing
 
-    found = {"method": method, "seed": None, "rates": None, "command": command}
-    for threads in (1, 2):
-        task = {"method": method, "rates": RATES[method][0], "threads": threads, **settings}
-        variables = {"OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": ""}
-        for _ in range(options.measure_speed):
-            values = timing.apart(__file__, task, threads, **variables)
-            found.setdefault(f"step {threads}", []).append(values["step"])
-            for name in ("memory", "calls") if threads == 1 else ():
-                found.setdefault(name, []).append(values[name])
-    return found
+    task = {"method": method, "rates": RATES[method][0], "threads": threads, **settings}
+    variables = {"OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": ""}
+    found = [timing.apart(__file__, task, threads, **variables) for _ in range(processes)]
+    record = {"method": method, "seed": None, "rates": None, "threads": threads}
+    return {**record, "processes": found, "versions": versions(method), "command": command}
 
 
 # The page
@@ -399,10 +400,13 @@ def page(settings, runs, written):
             weights, architecture = own[0]["rates"]
             rates = f"{weights:g}" + (f", {architecture:g}" if architecture else "")
             rows.append([TITLES[method], len(own), *row, f"{own[0]['parameters']:,}", rates])
-        for record in (r for r in runs if r["method"] == method and r["seed"] is None):
-            row = [TITLES[method], *(min(record[f"step {threads}"]) for threads in (1, 2))]
-            own = record["calls"]
-            row += [min(record["memory"]), own[0]["runtime"]]
+        times = [r for r in runs if r["method"] == method and r["seed"] is None]
+        times = {r["threads"]: r["processes"] for r in times}
+        if 1 in times:
+            row = [TITLES[method]]
+            row += [min(p["step"] for p in times[n]) if n in times else "–" for n in (1, 2)]
+            own = [process["calls"] for process in times[1]]
+            row += [min(p["memory"] for p in times[1]), own[0]["runtime"]]
             row += [f"{min(one[batch] for one in own):.2f}" for batch in ("1", "32")]
             if "refused" in own[0]:
                 notes.append(f"- {TITLES[method]}, an ONNX file: {own[0]['refused']}")
@@ -445,8 +449,9 @@ def page(settings, runs, written):
         ]
         lines += [
             "A training step (ours under XLA, as `fit` makes it), what training adds to the "
-            "memory, and a call of the served network, on one thread of the CPU. Each is the least "
-            f"of {ROUNDS} rounds and more, because other programs ran beside them.",
+            "memory (compiling too), and a call of the served network on one thread of the CPU. "
+            f"Each is the least of {ROUNDS} epochs or {10 * ROUNDS} calls, because other programs "
+            "ran beside them: two threads are no measure of what an idle machine gives.",
             "",
             *reporting.table(["network", *head], speeds),
             *notes,
@@ -480,7 +485,7 @@ def parse(arguments):
     positional = ("--data", "FOLDER")
     options.command = reporting.command(f"xd/{NAME}.py", parser, options, shown, positional)
     settings = {name: getattr(options, name) for name in (*NUMBERS, "weight_decay")}
-    key = ("method", "seed", "rates")
+    key = ("method", "seed", "rates", "threads")
     return options, reporting.open_results(
         parser, options, NAME, page, settings, options.command, key=key
     )
@@ -493,15 +498,15 @@ def main(arguments=None):
         return None
     settings = results.settings
     if options.measure_speed:
-        for method in options.methods:
-            keep = (method, None, None)
-            record = results.obtain(keep, measured, method, options, settings, options.command)
-            print(record, flush=True)
+        for threads, method in itertools.product((1, 2), options.methods):
+            processes = options.measure_speed
+            arguments = (method, threads, processes, settings, options.command)
+            print(results.obtain((method, None, None, threads), measured, *arguments), flush=True)
         return results
     data = load(options.data)
 
     def obtain(*key):
-        record = results.obtain(key, run, *key, data, settings, options.command)
+        record = results.obtain((*key, None), run, *key, data, settings, options.command)
         print(*key, record["errors"], record["seconds"], flush=True)
 
     first, *others = options.seeds

@@ -42,7 +42,13 @@ def test_rates_are_those_of_the_least_validation_error(arguments, tmp_path, monk
         error = {1e-3: 0.3, 1e-2: 0.1}[rates[0]] + 0.02 * seed
         errors = {"validation": error, "16": error + 0.1, "32": error + 0.2}
         record = {"method": method, "seed": seed, "rates": rates, "errors": errors}
-        more = {"parameters": 1234, "seconds": 1.0, "device": "cpu", "versions": "one 1.0"}
+        more = {
+            "threads": None,
+            "parameters": 1234,
+            "seconds": 1.0,
+            "device": "cpu",
+            "versions": "one 1.0",
+        }
         return {**record, **more, "command": command}
 
     rates = {"fourier": [(1e-2, None), (1e-3, None)], "xd": [(1e-3, 1e-3), (1e-2, 1e-3)]}
@@ -58,10 +64,13 @@ def test_rates_are_those_of_the_least_validation_error(arguments, tmp_path, monk
     row = "| 2 | 11.00 ± 1.41 | 21.00 ± 1.41 | 31.00 ± 1.41 | 1,234 | 0.01, 0.001 |"
     assert f"| XD search from it {row}" in page
     assert redraw.page("neuraloperator", found) == page
-    record = {"method": "xd", "seed": None, "rates": None, "command": found["runs"][0]["command"]}
-    record |= {"step 1": [2.0, 1.5], "step 2": [1.25], "memory": [7, 9]}
-    record["calls"] = [{"runtime": "PyTorch", "refused": "no FFT", "1": 0.5, "32": 4.0}]
-    page = experiment.page(found["settings"], [*found["runs"], record], found["written"])
+    calls = {"runtime": "PyTorch", "refused": "no FFT", "1": 0.5, "32": 4.0}
+    process = {"step": 1.5, "memory": 7, "calls": calls}
+    speeds = [
+        {**found["runs"][-1], "seed": None, "threads": 1, "processes": [process]},
+        {**found["runs"][-1], "seed": None, "threads": 2, "processes": [{"step": 1.25}]},
+    ]
+    page = experiment.page(found["settings"], [*found["runs"], *speeds], found["written"])
     assert "| XD search from it | 1.5 | 1.25 | 7 | PyTorch | 0.50 | 4.00 |" in page
     assert "an ONNX file: no FFT" in page
 
