@@ -20,7 +20,16 @@ from experiments.k import chrysalis_report
 from experiments.nos import nos_report
 from experiments.scoreboard import choice, scoreboard_report
 from experiments.structured import structured
-from experiments.xd import burgers, cifar10, darcy, music, navier_stokes, pde_experiment, rollout
+from experiments.xd import (
+    burgers,
+    cifar10,
+    darcy,
+    music,
+    navier_stokes,
+    neuraloperator,
+    pde_experiment,
+    rollout,
+)
 
 REPORTS = {
     "burgers": pde_experiment,
@@ -32,6 +41,7 @@ REPORTS = {
     "kernel": kernel_sizes,
     "music": music,
     "navier": pde_experiment,
+    "neuraloperator": neuraloperator,
     "nos": nos_report,
     "pruned": pruned_resnet,
     "rollout": rollout,

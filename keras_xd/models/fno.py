@@ -23,6 +23,8 @@ def fno(
     normalization: str | None = "batch",
     continuation: int | tuple[int, ...] | keras.layers.Layer = 0,
     local_kernel: int = 0,
+    factorization: str | None = None,
+    rank: float = 0.4,
 ) -> keras.Model:
     """Return a Fourier neural operator, or the network of the same shape with other operations.
 
@@ -64,6 +66,9 @@ def fno(
             after them, or such a layer. An eighth of the size is usual.
         local_kernel: size of a convolution that each block adds as well, for what is sharper than
             the modes; 0 for none. It is named `local1` …, and `rewrite` searches it too.
+        factorization: of the Fourier operators' weights, `"tucker"` or `None`.
+        rank: with a factorization, how many weights it has, as a share in (0, 1] of those without
+            (`tucker_rank` of `keras_xd.layers.SpectralConv`).
 
     Returns:
         A `keras.Model` from `(batch, *sizes, channels)` to `(batch, *sizes, outputs)`, whatever
@@ -71,8 +76,9 @@ def fno(
         convolutions.
 
     Raises:
-        ValueError: an argument is out of its range, a size is too small for `modes`, or
-            `operation="xd"` and a size is not known.
+        ValueError: an argument is out of its range, a size is too small for `modes`,
+            `operation="xd"` and a size is not known, or a factorization of another operation than
+            `"fourier"`.
 
     Example:
 
@@ -86,20 +92,28 @@ def fno(
 
     Reference:
         Li et al., "Fourier neural operator for parametric partial differential equations",
-        ICLR 2021; Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021.
+        ICLR 2021; Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021; Kossaifi
+        et al., "Multi-Grid Tensorized Fourier Neural Operator for High-Resolution PDEs", TMLR 2024.
     """
     form = "(*sizes, channels) of one to three spatial sizes"
     *sizes, _ = checked_shape(input_shape, (2, 3, 4), form)
-    rank = len(sizes)
     outputs = validation.positive_integer(outputs, "outputs")
     width = validation.positive_integer(width, "width")
-    modes = validation.integer_tuple(modes, rank, "modes")
+    modes = validation.integer_tuple(modes, len(sizes), "modes")
     blocks = validation.positive_integer(blocks, "blocks")
     validation.one_of(operation, ("fourier", "convolution", "xd"), "operation")
     validation.one_of(padding, ("circular", "same"), "padding")
     projection = validation.positive_integer(projection, "projection")
     validation.one_of(normalization, ("batch", None), "normalization")
     local_kernel = validation.nonnegative_integer(local_kernel, "local_kernel")
+    validation.one_of(factorization, (None, "tucker"), "factorization")
+    rank = validation.number_within(rank, "(]", 0, 1, "rank")
+    if factorization is not None and operation != "fourier":
+        raise ValueError(
+            "Only the weights of Fourier operators are factorised. "
+            f"Received: factorization={factorization!r}, operation={operation!r}"
+        )
+    tucker_rank = None if factorization is None else rank
     continuation = _continuation(continuation)
     if continuation is not None:
         sizes = continuation.compute_output_shape((None, *sizes, width))[1:-1]
@@ -111,15 +125,15 @@ def fno(
         x = continuation(x)
     for block in range(1, blocks + 1):
         parts = [
-            _mixed(x, width, modes, operation, block, padding),
+            _mixed(x, width, modes, operation, block, padding, tucker_rank),
             _dense(width, f"pointwise{block}")(x),
         ]
         if local_kernel:
-            kernel_size = (local_kernel,) * rank
+            kernel_size = (local_kernel,) * len(modes)
             parts.append(_convolution(x, width, kernel_size, "same", f"local{block}"))
         x = _joined(parts, normalization, block, relu=block < blocks)
     if continuation is not None:
-        x = _cropped(x, continuation, rank)
+        x = _cropped(x, continuation, len(modes))
     x = _dense(projection, "projection", activation="relu")(x)
     return keras.Model(inputs, _dense(outputs, "outputs")(x), name=name)
 
@@ -243,11 +257,16 @@ def _resampled(x, sizes, name):
     return layers.FourierResampling(sizes, data_format="channels_last", name=name)(x)
 
 
-def _mixed(x, width, modes, operation, block, padding):
+def _mixed(x, width, modes, operation, block, padding, tucker_rank=None):
     """Return the operation of a block that mixes points."""
     if operation == "fourier":
         return layers.SpectralConv(
-            len(modes), width, modes, data_format="channels_last", name=f"spectral{block}"
+            len(modes),
+            width,
+            modes,
+            data_format="channels_last",
+            tucker_rank=tucker_rank,
+            name=f"spectral{block}",
         )(x)
     kernel_size = _kernel_size(operation, modes)
     if operation == "xd":

@@ -5,6 +5,7 @@ import warnings
 
 from keras_xd.core.searchable import is_graph, named_layers, searchable_layers
 from keras_xd.core.warning_location import stacklevel
+from keras_xd.layers import SpectralConv
 
 SIZES_HINT = (
     ". Layers called at unknown spatial sizes are left: give the model's Input complete sizes, "
@@ -33,11 +34,22 @@ def searched_already(model):
     )
 
 
+def _instead_of_spectral(model):
+    """Return what to search in place of a Fourier operator, else an empty text."""
+    if not any(isinstance(layer, SpectralConv) for _, layer in named_layers(model)):
+        return ""
+    return (
+        " A SpectralConv is not rewritten, because its weights, factorised or not, are not those "
+        'of a convolution: `keras_xd.models.fno(operation="xd")` begins as a Fourier operator.'
+    )
+
+
 def nothing_found(model, what, received=""):
     """Return the error of a model without layers to rewrite."""
     return ValueError(
-        f"`model` must have layers to rewrite, and {what}.{searched_already(model)} "
-        f"Received: {received}model '{model.name}' of the layers {described_layers(model)}"
+        f"`model` must have layers to rewrite, and {what}.{searched_already(model)}"
+        f"{_instead_of_spectral(model)} Received: {received}model '{model.name}' of the layers "
+        f"{described_layers(model)}"
     )
 
 

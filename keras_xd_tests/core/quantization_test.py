@@ -36,6 +36,9 @@ MODELS = {
     "spectral": lambda: keras.Sequential(
         [keras.Input((16, 9, 4)), keras_xd.layers.SpectralConv2D(6, (3, 4), name="layer")]
     ),
+    "tucker": lambda: keras.Sequential(
+        [keras.Input((16, 8)), keras_xd.layers.SpectralConv1D(8, 8, tucker_rank=0.9, name="layer")]
+    ),
     "long": lambda: finalized(
         keras.Input((16, 12, 4)),
         keras_xd.layers.CKConv2D(kernel_size=9, learn_resolution=True, name="layer"),
@@ -102,7 +105,7 @@ def kernels(model):
     return [w for w in left if not any(part in w.path for part in ("pointwise", "normalization"))]
 
 
-@pytest.mark.parametrize("name", ["spectrum", "spectral", "block", "butterflies"])
+@pytest.mark.parametrize("name", ["spectrum", "spectral", "tucker", "block", "butterflies"])
 def test_float8_rounds_in_every_call(name, tmp_path, rng):
     model = copy_of(name)
     inputs = rng.normal(size=(4, *model.input_shape[1:])).astype("float32")

@@ -135,6 +135,39 @@ def test_initial_weights_are_the_published_ones():
         assert 0.9 * inputs**-0.5 < largest <= inputs**-0.5
 
 
+def test_factorised_weights_are_fewer_and_deployed(tmp_path, rng):
+    options = {"width": 8, "modes": (4, 5), "blocks": 1, "normalization": None, "local_kernel": 3}
+    model = models.fno((16, 12, 2), factorization="tucker", rank=0.4, **options)
+    ranks = (6, 4, 6, 6)
+    numbers = np.prod(ranks) + np.dot(ranks, (8, 5, 8, 8))
+    assert trainable(models.fno((16, 12, 2), **options)) - trainable(model) == 2 * (2560 - numbers)
+    x = rng.normal(size=(3, 16, 12, 2)).astype("float32")
+    final = keras_xd.finalize(model)
+    np.testing.assert_allclose(final(x), model(x), rtol=1e-4, atol=1e-6)
+    keras_xd.export(model, tmp_path / "model.onnx", format="onnx", verbose=False)
+    space = keras_xd.rewrite(model)  # the local convolution is searched
+    np.testing.assert_allclose(space(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"factorization": "cp"}, "Received: factorization='cp'"),
+        ({"factorization": "tucker", "rank": 0.0}, "Received: rank=0.0"),
+        ({"factorization": "tucker", "operation": "xd"}, "are factorised. Received: .*'xd'"),
+    ],
+)
+def test_factorizations_that_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        models.fno((16, 2), width=4, modes=4, **options)
+
+
+def test_spectral_convolutions_are_not_rewritten():
+    model = models.fno((16, 2), width=4, modes=4, blocks=1, factorization="tucker")
+    with pytest.raises(ValueError, match=r"SpectralConv is not rewritten.*fno\(operation=\"xd\""):
+        keras_xd.rewrite(model)
+
+
 @pytest.mark.parametrize("operation", ["fourier", "convolution", "xd"])
 def test_the_u_shaped_operator_has_coarser_grids_and_the_sizes_of_its_inputs(operation, rng):
     model = models.uno((17, 12, 2), 3, width=4, modes=6, levels=1, operation=operation)

@@ -61,10 +61,17 @@ class SpectralConv(BiasedLayer, QuantizedWeights):
     with the matrices of these frequencies, which takes less time than an FFT. So are all modes in
     ONNX, OpenVINO and LiteRT files, which have no FFT.
 
+    With `tucker_rank` the kernel is a Tucker decomposition: a smaller complex `core`, which
+    `kernel_initializer`, `kernel_regularizer` and `kernel_constraint` are for, times a complex
+    matrix on each of its axes, `factors`, which begin orthogonal. It is multiplied out in each
+    call. The ranks are the same share of each axis.
+
     Args:
         rank: number of spatial axes (1 to 3).
         filters: number of output channels.
         modes: how many frequencies to keep, one number or one for each spatial axis.
+        tucker_rank: how many weights the factorised kernel has, as a share in (0, 1] of those of
+            the whole one; `None` does not factorise.
         data_format: `"channels_last"` or `"channels_first"`; Keras' setting by default.
         activation: activation of the output.
         use_bias: whether to add a bias to each output channel.
@@ -114,6 +121,7 @@ class SpectralConv(BiasedLayer, QuantizedWeights):
         kernel_initializer: Initializer = "keras_xd>SpectralUniform",
         kernel_regularizer: Regularizer = None,
         kernel_constraint: Constraint = None,
+        tucker_rank: float | None = None,
         **kwargs: Unpack[LinearOptions],
     ):
         super().__init__(use_bias=use_bias, **kwargs)
@@ -124,6 +132,10 @@ class SpectralConv(BiasedLayer, QuantizedWeights):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
         self.kernel_constraint = keras.constraints.get(kernel_constraint)
+        self.tucker_rank = tucker_rank
+        if tucker_rank is not None:
+            self.tucker_rank = validation.number_within(tucker_rank, "(]", 0, 1, "tucker_rank")
+            self.quantized_weights = ("core", "factors")
         self.input_spec = keras.layers.InputSpec(ndim=self.rank + 2)
 
     def build(self, input_shape: Shape) -> None:
@@ -135,19 +147,42 @@ class SpectralConv(BiasedLayer, QuantizedWeights):
             )
         self._check_sizes(input_shape)
         frequencies = (*(2 * mode for mode in self.modes[:-1]), self.modes[-1])
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(2, *frequencies, channels, self.filters),
+        sizes = (*frequencies, channels, self.filters)
+        factorized = self.tucker_rank is not None
+        ranks = tucker_ranks(sizes, self.tucker_rank) if factorized else sizes
+        weight = self.add_weight(
+            name="core" if factorized else "kernel",
+            shape=(2, *ranks),
             initializer=self.kernel_initializer,
             regularizer=self.kernel_regularizer,
             constraint=self.kernel_constraint,
             autocast=False,
         )
+        if factorized:
+            self.core, self.factors = weight, self._add_factors(sizes, ranks)
+        else:
+            self.kernel = weight
         self.bias = bias_of(self, (self.filters,))
         self.input_spec = keras.layers.InputSpec(
             ndim=self.rank + 2, axes={self._channel_axis: channels}
         )
         self.finish_quantized_build()
+
+    def _add_factors(self, sizes, ranks):
+        """Return the weights of a Tucker decomposition behind its core."""
+        return tuple(
+            self.add_weight(
+                name=f"factor{axis}", shape=(2, *shape), initializer="orthogonal", autocast=False
+            )
+            for axis, shape in enumerate(zip(sizes, ranks, strict=True), start=1)
+        )
+
+    def _whole_kernel(self, dtype):
+        """Return the kernel as a tensor, multiplied out if it is factorised."""
+        if self.tucker_rank is None:
+            return self.stored(self.kernel, dtype)
+        factors = [self.stored(factor, dtype) for factor in self.factors]
+        return tucker_product(self.stored(self.core, dtype), factors)
 
     @property
     def _channel_axis(self):
@@ -185,7 +220,7 @@ class SpectralConv(BiasedLayer, QuantizedWeights):
             convolve = convolve_by_transforms
             order = (*self._spatial_axes[:-1], 0, self._channel_axis, self._spatial_axes[-1])
         outputs = ops.transpose(ops.cast(inputs, exact), order)
-        outputs = convolve(outputs, self.stored(self.kernel, exact), sizes, self.modes)
+        outputs = convolve(outputs, self._whole_kernel(exact), sizes, self.modes)
         outputs = ops.cast(outputs, self.compute_dtype)
         outputs = ops.transpose(outputs, [order.index(axis) for axis in range(self.rank + 2)])
         if self.bias is not None:
@@ -204,7 +239,8 @@ class SpectralConv(BiasedLayer, QuantizedWeights):
 
         Those by FFT, however it is computed, so that the count is that of every device: a real
         transform of length `P` counts `P log2 P` and a complex one twice that, over the frequencies
-        that are kept; the product of the channels counts four for each weight's pair.
+        that are kept; the product of the channels counts four for each weight's pair. Multiplying
+        out a factorised kernel, which no sample needs of its own, does not count.
         """
         sizes = [input_shape[axis] for axis in self._spatial_axes]
         kept = [2 * mode for mode in self.modes[:-1]] + [self.modes[-1]]
@@ -313,6 +349,32 @@ class SpectralConv3D(_RankedSpectralConv):
     """
 
     fixed_rank = 3
+
+
+def tucker_ranks(sizes, share):
+    """Return the ranks, in proportion to the sizes, with so large a share of a tensor's numbers."""
+
+    def excess(scale):
+        core = math.prod(scale * size for size in sizes)
+        return core + sum(scale * size**2 for size in sizes) - share * math.prod(sizes)
+
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if excess(middle) > 0 else (middle, high)
+    return tuple(max(round(low * size), 1) for size in sizes)
+
+
+def tucker_product(core, factors):
+    """Return the tensor of a Tucker decomposition; all have a first axis of two complex parts."""
+    tensor = ops.moveaxis(core, 0, -1)
+    for factor in factors:
+        real, imaginary = factor[0], factor[1]
+        parts = [ops.stack([real, -imaginary]), ops.stack([imaginary, real])]
+        matrix = ops.stack(parts, axis=-1)  # (part, size, rank, part of the product)
+        # The first axis goes, and comes back behind the others.
+        tensor = ops.tensordot(tensor, matrix, axes=[[len(factors), 0], [0, 2]])
+    return ops.moveaxis(tensor, -1, 0)
 
 
 def are_products_faster(sizes, modes):

@@ -1,6 +1,7 @@
 """Spectral convolutions against NumPy's FFT, finite differences and a direct convolution."""
 
 import itertools
+import re
 
 import keras
 import numpy as np
@@ -72,6 +73,47 @@ def test_equals_numpy(rng, sizes, modes):
     assert_close(compute(layer, inputs), expected)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "modes", "share"),
+    [
+        ((17,), (9,), 1.0),
+        ((7, 9), (3, 4), 0.3),
+        ((66, 5), (33, 2), 1e-9),  # all ranks are 1
+        ((4, 5, 6), (2, 1, 3), 0.5),
+    ],
+)
+def test_factorised_weights_are_a_tucker_decomposition(sizes, modes, share, rng):
+    layer = CLASSES[len(modes)](4, modes, tucker_rank=share, kernel_initializer="normal")
+    inputs = rng.normal(size=(2, *sizes, 6)).astype("float32")
+    layer.build(inputs.shape)
+    assert [weight.name for weight in layer.weights][:2] == ["core", "factor1"]
+    core, *factors = (w[0] + 1j * w[1] for w in layer.get_weights())
+    shape = (*(2 * mode for mode in modes[:-1]), modes[-1], 6, 4)
+    assert [len(factor) for factor in factors] == list(shape)
+    assert share > 1e-9 or core.shape == (1,) * len(shape)
+    for factor in factors:  # of unit length
+        np.testing.assert_allclose(np.sum(np.abs(factor) ** 2, axis=0), 1, rtol=1e-5)
+    kernel = core
+    for axis, factor in enumerate(factors):
+        kernel = np.moveaxis(np.tensordot(factor, kernel, (1, axis)), 0, axis)
+    kernel = np.stack([kernel.real, kernel.imag])
+    assert_close(compute(layer, inputs), reference(inputs, kernel, modes))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "share", "ranks"),
+    [
+        ((16, 9, 32, 32), 0.42, (13, 7, 26, 26)),
+        ((16, 9, 32, 32), 1.0, (16, 9, 32, 32)),
+        ((12, 7, 64, 64), 0.05, (5, 3, 28, 28)),
+        ((3, 8, 8), 0.8, (2, 5, 5)),
+    ],
+)
+def test_tucker_ranks_are_those_of_tensorly(sizes, share, ranks):
+    """Read from tensorly-torch 0.5.0."""
+    assert spectral_conv.tucker_ranks(sizes, share) == ranks
+
+
 @pytest.mark.parametrize("modes", [(3,), (2, 3), (1, 2, 3)])
 def test_channels_first_and_bias_and_activation(rng, modes):
     shape = (2, *range(4, 4 + len(modes)), 3)
@@ -136,6 +178,7 @@ def test_regularizers_and_constraints(rng):
     [
         (1, (3, 12, 2), {"filters": 3, "modes": (4,), "activation": "relu", "use_bias": True}),
         (2, (2, 6, 7, 2), {"filters": 2, "modes": (3, 2), "use_bias": True}),
+        (1, (2, 8, 4), {"filters": 4, "modes": (3,), "tucker_rank": 0.5}),
         (3, (2, 4, 3, 5, 1), {"filters": 2, "modes": (2, 1, 3)}),
     ],
 )
@@ -156,10 +199,12 @@ def test_layer_check_of_the_base(rng):
         ({"modes": 0}, "Received: modes="),
         ({"modes": (2, 2, 2)}, "Received: modes="),
         ({"data_format": "NHWC"}, "Received: data_format='NHWC'"),
+        ({"tucker_rank": 0}, "a number in (0, 1]. Received: tucker_rank=0"),
+        ({"tucker_rank": 1.5}, "Received: tucker_rank=1.5"),
     ],
 )
 def test_bad_arguments(options, message):
-    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+    with pytest.raises(ValueError, match=re.escape(message)):
         spectral_conv.SpectralConv(**{"rank": 2, "filters": 1, "modes": 2, **options})
 
 

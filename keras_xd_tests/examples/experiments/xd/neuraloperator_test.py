@@ -1,0 +1,89 @@
+"""The experiment beside neuraloperator: this package's networks, the page, what is refused."""
+
+import importlib
+import json
+
+import numpy as np
+import pytest
+
+from keras_xd_tests import example_scripts
+
+with example_scripts.on_path():
+    redraw = importlib.import_module("redraw")
+    experiment = importlib.import_module("experiments.xd.neuraloperator")
+
+SMALL = "--data FOLDER --width 2 --modes 2 --blocks 1 --epochs 1 --batch-size 4"
+
+
+@pytest.fixture
+def arguments(tmp_path, monkeypatch, rng):
+    """Return arguments of a small run, for which random fields are read."""
+
+    def fields(size):
+        return tuple(rng.normal(size=(4, size, size, 1)).astype("float32") for _ in range(2))
+
+    data = {"train": fields(16), "validation": fields(16), 16: fields(16), 32: fields(32)}
+    monkeypatch.setattr(experiment, "load", lambda folder: data)
+    return [*SMALL.split(), "--output", str(tmp_path)]
+
+
+def test_a_network_of_this_package(arguments, tmp_path, monkeypatch):
+    monkeypatch.setattr(experiment, "RATES", {"tucker": [(1e-2, None)]})
+    (record,) = experiment.main(arguments).runs
+    assert set(record["errors"]) == {"validation", "16", "32"}
+    assert np.isfinite(list(record["errors"].values())).all()
+    before = (tmp_path / "neuraloperator.json").read_bytes()
+    experiment.main(arguments)  # nothing is left to do
+    assert (tmp_path / "neuraloperator.json").read_bytes() == before
+
+
+def test_rates_are_those_of_the_least_validation_error(arguments, tmp_path, monkeypatch):
+    def run(method, seed, rates, data, options, command):
+        error = {1e-3: 0.3, 1e-2: 0.1}[rates[0]] + 0.02 * seed
+        errors = {"validation": error, "16": error + 0.1, "32": error + 0.2}
+        record = {"method": method, "seed": seed, "rates": rates, "errors": errors}
+        more = {
+            "threads": None,
+            "parameters": 1234,
+            "seconds": 1.0,
+            "device": "cpu",
+            "versions": "one 1.0",
+        }
+        return {**record, **more, "command": command}
+
+    rates = {"fourier": [(1e-2, None), (1e-3, None)], "xd": [(1e-3, 1e-3), (1e-2, 1e-3)]}
+    monkeypatch.setattr(experiment, "RATES", rates)
+    monkeypatch.setattr(experiment, "run", run)
+    experiment.main([*arguments, "--seeds", "0", "1"])
+    found = json.loads((tmp_path / "neuraloperator.json").read_text())
+    keys = [(run["method"], run["seed"], run["rates"][0]) for run in found["runs"]]
+    first = [(method, 0, rate) for method, rate in (("fourier", 1e-2), ("fourier", 1e-3))]
+    first += [("xd", 0, 1e-3), ("xd", 0, 1e-2)]
+    assert keys == [*first, ("fourier", 1, 1e-2), ("xd", 1, 1e-2)]
+    page = (tmp_path / "neuraloperator.md").read_text()
+    row = "| 2 | 11.00 ± 1.41 | 21.00 ± 1.41 | 31.00 ± 1.41 | 1,234 | 0.01, 0.001 |"
+    assert f"| XD search from it {row}" in page
+    assert redraw.page("neuraloperator", found) == page
+    calls = {"runtime": "PyTorch", "refused": "no FFT", "1": 0.5, "32": 4.0}
+    process = {"step": 1.5, "memory": 7, "calls": calls}
+    speeds = [
+        {**found["runs"][-1], "seed": None, "threads": 1, "processes": [process]},
+        {**found["runs"][-1], "seed": None, "threads": 2, "processes": [{"step": 1.25}]},
+    ]
+    page = experiment.page(found["settings"], [*found["runs"], *speeds], found["written"])
+    assert "| XD search from it | 1.5 | 1.25 | 7 | PyTorch | 0.50 | 4.00 |" in page
+    assert "an ONNX file: no FFT" in page
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--data"], "expected one argument"),
+        (["--methods", "FNO"], "pip install torch==2.13.0 neuraloperator==2.0.0"),
+    ],
+)
+def test_what_is_missing_is_named(more, message, arguments, capsys, monkeypatch):
+    monkeypatch.setattr(experiment.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit):
+        experiment.main([*arguments, *more])
+    assert message in capsys.readouterr().err
