@@ -20,7 +20,17 @@ from experiments.k import chrysalis_report
 from experiments.nos import nos_report
 from experiments.scoreboard import scoreboard_report
 from experiments.structured import structured
-from experiments.xd import burgers, cifar10, darcy, music, navier_stokes, pde_experiment, rollout
+from experiments.xd import (
+    burgers,
+    cifar10,
+    darcy,
+    forecast,
+    music,
+    navier_stokes,
+    pde_experiment,
+    rollout,
+    series,
+)
 
 REPORTS = {
     "burgers": pde_experiment,
@@ -28,6 +38,7 @@ REPORTS = {
     "cifar10": cifar10,
     "darcy": pde_experiment,
     "dnarch": dnarch,
+    "forecast": forecast,
     "kernel": kernel_sizes,
     "music": music,
     "navier": pde_experiment,
@@ -35,6 +46,7 @@ REPORTS = {
     "pruned": pruned_resnet,
     "rollout": rollout,
     "scoreboard": scoreboard_report,
+    "series": series,
     "structured": structured,
 }
 PROBLEMS = {script.PROBLEM.name: script.PROBLEM for script in (burgers, darcy, navier_stokes)}

@@ -20,6 +20,7 @@ def fcn(
 
     Three convolutions of sizes 8, 5 and 3, each with batch normalization and ReLU, then the mean
     over the steps and a dense layer. The convolutions are named `conv1`, `conv2` and `conv3`.
+    Batch normalization has momentum 0.9 here, for data sets of a few batches; published is 0.99.
 
     Args:
         input_shape: `(steps, channels)`. The number of steps may be `None`, but a search over the
@@ -69,7 +70,7 @@ def resnet1d(
     but the last of a block with ReLU. The block's input is added, through batch normalization and,
     where the number of channels changes, a convolution of size 1; a ReLU follows. The mean over the
     steps and a dense layer classify. The convolutions are named `block1_conv1`, `block1_skip` and
-    so on.
+    so on. Batch normalization is as in `fcn`.
 
     Args:
         input_shape: `(steps, channels)`. The number of steps may be `None`, but a search over the
@@ -108,7 +109,7 @@ def resnet1d(
                 x = keras.layers.ReLU(name=f"block{block}_relu{number}")(x)
         skip = f"block{block}_skip"
         if shortcut.shape[-1] == width:
-            shortcut = keras.layers.BatchNormalization(name=f"{skip}_normalization")(shortcut)
+            shortcut = _normalization(shortcut, skip)
         else:
             shortcut = _normalized_convolution(shortcut, width, 1, skip)
         x = keras.layers.Add(name=f"block{block}_add")([x, shortcut])
@@ -133,7 +134,8 @@ def inception_time(
     normalization and ReLU. Behind every third module the input of the first of the three is added,
     through a convolution of size 1 and batch normalization, with a ReLU. The mean over the steps
     and a dense layer classify. The convolutions, all without bias, are named `module1_bottleneck`,
-    `module1_conv40`, `module1_pool_conv`, `module3_skip` and so on.
+    `module1_conv40`, `module1_pool_conv`, `module3_skip` and so on. Batch
+    normalization is as in `fcn`.
 
     Args:
         input_shape: `(steps, channels)`. The number of steps may be `None`, but a search over the
@@ -193,8 +195,7 @@ def _inception_module(x, filters, kernel_size, name):
     ]
     parts.append(_convolution(pooled, filters, 1, f"{name}_pool_conv", use_bias=False))
     x = keras.layers.Concatenate(name=f"{name}_concatenate")(parts)
-    x = keras.layers.BatchNormalization(name=f"{name}_normalization")(x)
-    return keras.layers.ReLU(name=f"{name}_relu")(x)
+    return keras.layers.ReLU(name=f"{name}_relu")(_normalization(x, name))
 
 
 def _checked(input_shape, classes):
@@ -212,8 +213,12 @@ def _convolution(x, filters, size, name, use_bias=True):
 
 def _normalized_convolution(x, filters, size, name, use_bias=True):
     """A convolution and batch normalization."""
-    x = _convolution(x, filters, size, name, use_bias)
-    return keras.layers.BatchNormalization(name=f"{name}_normalization")(x)
+    return _normalization(_convolution(x, filters, size, name, use_bias), name)
+
+
+def _normalization(x, name):
+    """Batch normalization whose averages follow in a few dozen updates, as data sets are small."""
+    return keras.layers.BatchNormalization(momentum=0.9, name=f"{name}_normalization")(x)
 
 
 def _classifier(inputs, x, classes, name):
