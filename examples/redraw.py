@@ -24,11 +24,13 @@ from experiments.xd import (
     burgers,
     cifar10,
     darcy,
+    forecast,
     music,
     navier_stokes,
     neuraloperator,
     pde_experiment,
     rollout,
+    series,
 )
 
 REPORTS = {
@@ -38,6 +40,7 @@ REPORTS = {
     "cifar10": cifar10,
     "darcy": pde_experiment,
     "dnarch": dnarch,
+    "forecast": forecast,
     "kernel": kernel_sizes,
     "music": music,
     "navier": pde_experiment,
@@ -46,6 +49,7 @@ REPORTS = {
     "pruned": pruned_resnet,
     "rollout": rollout,
     "scoreboard": scoreboard_report,
+    "series": series,
     "structured": structured,
 }
 PROBLEMS = {script.PROBLEM.name: script.PROBLEM for script in (burgers, darcy, navier_stokes)}

@@ -11,12 +11,15 @@ from keras_xd.models.resnet import resnet20
 from keras_xd.models.rollouts import unrolled
 from keras_xd.models.spherical_cnn import spherical_cnn
 from keras_xd.models.tcn import tcn
+from keras_xd.models.time_series import fcn, inception_time, resnet1d
 from keras_xd.models.wide_lenet import wide_lenet
 from keras_xd.models.wide_resnet import wide_resnet
 
 __all__ = [
     "ccnn",
+    "fcn",
     "fno",
+    "inception_time",
     "kim_cnn",
     "lenet",
     "nos_imagenet_network",
@@ -24,6 +27,7 @@ __all__ = [
     "nos_search_network",
     "protein_resnet",
     "pyramidnet",
+    "resnet1d",
     "resnet20",
     "spherical_cnn",
     "tcn",

@@ -14,7 +14,7 @@ from keras_xd_tests import example_scripts
 
 GALLERY = example_scripts.EXAMPLES / "gallery"
 NAMES = sorted(path.stem for path in GALLERY.glob("*.py") if path.stem != "common")
-WITH_IMAGES = ("dct_factors", "fourier_operator", "hero", "permuted_images")
+WITH_IMAGES = ("dct_factors", "fourier_operator", "hero", "permuted_images", "sensor_echo")
 ROOT = example_scripts.EXAMPLES.parent
 
 

@@ -18,7 +18,11 @@ ARGUMENTS = {
     "kim_cnn": {"length": 9, "vocabulary": 9, "classes": 2, "embedding": 6, "filters": 4},
     "tcn": {"input_shape": (12, 2), "outputs": 2, "channels": 8, "levels": 1, "dropout": 0.0},
     "fno": {"input_shape": (32, 2), "width": 4, "modes": 4, "blocks": 1},
+    "fcn": {"input_shape": (12, 2), "classes": 3, "filters": (3, 4, 3)},
+    "resnet1d": {"input_shape": (12, 2), "classes": 3, "filters": (3, 4, 4)},
+    "inception_time": {"input_shape": (12, 2), "classes": 3, "filters": 2, "depth": 3},
 }
+SERIES = ("fcn", "resnet1d", "inception_time")
 
 
 @pytest.mark.parametrize(
@@ -61,6 +65,32 @@ def test_parameters(name):
     model = getattr(models, name)(shape, 10)
     assert {model.count_params()} == set(COUNTS[name])
     assert model.output_shape == (None, 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "short", "long"),
+    [
+        ("fcn", 265_986, 278_153),
+        # aeon's ResNet has a convolution in its third skip as well; the published one has none.
+        ("resnet1d", 523_330 - (128 + 1) * 128, 530_569 - (128 + 1) * 128),
+        ("inception_time", 422_498, 494_985),
+    ],
+)
+def test_networks_for_time_series_have_the_sizes_of_aeon(name, short, long):
+    """Counted in aeon 1.6.0: its `FCNNetwork`, `ResNetNetwork` and `InceptionNetwork`."""
+    assert getattr(models, name)((150, 1), 2).count_params() == short
+    model = getattr(models, name)((None, 12), 9)
+    assert (model.count_params(), model.output_shape) == (long, (None, 9))
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_every_convolution_of_a_time_series_network_is_searched(name, rng):
+    model = getattr(models, name)(**ARGUMENTS[name])
+    space = keras_xd.rewrite(model)
+    inputs = rng.normal(size=(4, 12, 2)).astype("float32")
+    np.testing.assert_allclose(space(inputs), model(inputs), atol=1e-5)
+    searched = {layer.name for layer in keras_xd.core.searchable.searchable_layers(space)}
+    assert searched == {x.name for x in model.layers if isinstance(x, keras.layers.Conv1D)}
 
 
 def test_sizes_of_wide_residual_networks():
@@ -153,6 +183,14 @@ WRONG = {
         *({"input_shape": (8,)}, {"input_shape": (8, None)}, {"input_shape": (0, 2)}),
         *({"input_shape": 8}, {"outputs": 0}, {"channels": 0}, {"levels": 0}),
         *({"kernel_size": (2, 2)}, {"dropout": 1}),
+    ],
+    **dict.fromkeys(
+        ("fcn", "resnet1d"),
+        [{"input_shape": (8,)}, {"classes": 0}, {"filters": (2, 2)}, {"filters": (2, 0, 2)}],
+    ),
+    "inception_time": [
+        *({"input_shape": (8, None)}, {"classes": 0}, {"filters": 0}, {"kernel_size": 3}),
+        {"depth": 0},
     ],
     "fno": [
         *({"input_shape": (2,)}, {"input_shape": (8, None)}, {"input_shape": (0, 2)}),
