@@ -20,7 +20,16 @@ from experiments.k import chrysalis_report
 from experiments.nos import nos_report
 from experiments.scoreboard import scoreboard_report
 from experiments.structured import structured
-from experiments.xd import burgers, cifar10, darcy, music, navier_stokes, pde_experiment, rollout
+from experiments.xd import (
+    burgers,
+    cifar10,
+    darcy,
+    music,
+    navier_stokes,
+    pde_experiment,
+    rollout,
+    unknown_order,
+)
 
 REPORTS = {
     "burgers": pde_experiment,
@@ -36,6 +45,7 @@ REPORTS = {
     "rollout": rollout,
     "scoreboard": scoreboard_report,
     "structured": structured,
+    "unknown": unknown_order,
 }
 PROBLEMS = {script.PROBLEM.name: script.PROBLEM for script in (burgers, darcy, navier_stokes)}
 TUNED = {script.NAME for script in (activation_search, grammar_cifar10, tune_burgers)}
