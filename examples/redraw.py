@@ -31,6 +31,7 @@ from experiments.xd import (
     pde_experiment,
     rollout,
     series,
+    unknown_order,
 )
 
 REPORTS = {
@@ -51,6 +52,7 @@ REPORTS = {
     "scoreboard": scoreboard_report,
     "series": series,
     "structured": structured,
+    "unknown": unknown_order,
 }
 PROBLEMS = {script.PROBLEM.name: script.PROBLEM for script in (burgers, darcy, navier_stokes)}
 TUNED = {script.NAME for script in (activation_search, grammar_cifar10, tune_burgers)}

@@ -53,6 +53,7 @@ class Training:
     seed: int
     updates: int
     xd_options: dict = dataclasses.field(default_factory=dict)  # beside those of the recipe
+    together: bool = False  # whether the steps of a period are one execution
 
     def __post_init__(self):
         self.seconds = {}  # of the processor, by what they were for
@@ -99,7 +100,11 @@ class Training:
         schedule = keras.optimizers.schedules.CosineDecay(rate, steps * PERIODS)
         begin = time.process_time()
         model.compile(
-            keras.optimizers.Adam(schedule), loss=self.task.loss(), jit_compile=False, **options
+            keras.optimizers.Adam(schedule),
+            loss=self.task.loss(),
+            jit_compile=False,
+            steps_per_execution=steps if self.together else 1,
+            **options,
         )
         model.fit(
             self.batches(steps * PERIODS),

@@ -5,6 +5,7 @@ import functools
 import importlib
 import inspect
 import json
+import sys
 
 import keras
 import numpy as np
@@ -15,6 +16,7 @@ from keras_xd_tests import example_scripts
 
 MODULES = {
     **dict.fromkeys(("burgers", "darcy", "navier_stokes", "cifar10", "music"), "xd"),
+    "unknown_order": "xd",
     **dict.fromkeys(("dnarch", "kernel_sizes", "pruned_resnet"), "dnarch"),
     **dict.fromkeys(("chrysalis", "chrysalis_models"), "k"),
     **dict.fromkeys(("nos", "nos_training"), "nos"),
@@ -107,6 +109,10 @@ RUNS = {
         *("scoreboard", 0, "--small --tasks mnist --seeds 1"),
         ("backbone", "darts"),
     ),
+    "unknown_order": (
+        *("unknown_order", 0, "--tasks mnist1d --seeds 3"),
+        ("boosting", "mlp", "xd"),
+    ),
 }
 MORE = {
     **dict.fromkeys(("music", "words"), "--batch-size 6 --size 12 --context 8 --window 9"),
@@ -167,6 +173,12 @@ def small(monkeypatch, tmp_path, rng):
     monkeypatch.setattr(modules["scoreboard"], "SMALL_UPDATES", 2)
     for name, value in {"PERIODS": 1, "RATES": (1e-3,), "PAIRS": ((1e-3, 2),)}.items():
         monkeypatch.setattr(modules["methods"], name, value)
+    order = modules["unknown_order"]
+    signals = [(rng.normal(size=(n, 8)).astype("float32"), np.arange(n) % 2) for n in (20, 6)]
+    task = dataclasses.replace(order.TASKS["mnist1d"], load=lambda _: signals, epochs=1)
+    monkeypatch.setitem(order.TASKS, "mnist1d", task)
+    monkeypatch.setattr(order, "RATES", ("rate", (1e-3,)))
+    monkeypatch.setitem(sys.modules, "mnist1d", None)  # as where it is not installed
     return prepare
 
 
@@ -273,6 +285,7 @@ REFUSED = {
     "nos calibration --pool 3": "--pool must divide",
     "structured --shares 0": "--shares must be above 0",
     "scoreboard --tasks imagenet": "invalid choice",
+    "unknown_order --tasks mnist1d_ordered": "pip install mnist1d",
 }
 
 
