@@ -146,8 +146,8 @@ def main(arguments=None):
         f"Written by `python benchmarks/structured.py{peer}`; {timing.versions(packages)}, "
         f"{threads} of {os.cpu_count()} cores, float32, forward. ×: the time of `Dense` by the "
         "faster of graph and XLA, divided by that of the layer; in bold from "
-        f"{FAST} on. Floor: the most that × can be by multiply–adds and bytes, at the rates of "
-        "`Dense`. The torch product is beside `torch.nn.Linear`.",
+        f"{FAST} on. Floor: what × would be by multiply–adds and bytes at the rates of `Dense`; "
+        "smaller products may run at higher rates. The torch product is beside `torch.nn.Linear`.",
         "",
         *table(options),
     ]

@@ -14,7 +14,9 @@ on the validation images, never on the test images; the dense network has those 
 """
 
 import argparse
+import datetime
 import itertools
+import json
 import os
 import pathlib
 import statistics
@@ -164,6 +166,37 @@ def table(runs):
     return "\n".join(timing.table([*head, "trained parameters", "exported kB"], rows))
 
 
+def page(settings, runs, written):
+    """Return the page of the records."""
+    return (
+        "# Digits, plain and permuted\n\n"
+        f"Written by `{written['command']}`; {written['versions']}; threads: {written['threads']}."
+        f"\n\nAccuracy on {settings['images']} {settings['split']} images after "
+        f"{settings['epochs']} epochs, mean ± standard deviation over {len(runs['plain'])} seeds; "
+        "seconds are the median over epochs. Search and backbone start from the same weights; "
+        "permuted: rows and columns, in one order a seed.\n\n"
+        f"{table(runs).strip()}\n"
+    )
+
+
+def save(options, runs, images):
+    """Write the records beside the models."""
+    names = ("epochs", "batch_size", "subset", "space", "split")
+    values = {f"--{name.replace('_', '-')}": getattr(options, name) for name in names}
+    usual = {f"--{name.replace('_', '-')}": getattr(parse([]), name) for name in names}
+    more = "".join(f" {name} {value}" for name, value in values.items() if value != usual[name])
+    written = {
+        "command": f"python examples/quickstart.py --seeds {options.seeds}{more}",
+        "versions": reporting.backend_versions(),
+        "threads": reporting.threads(),
+        "date": datetime.date.today().isoformat(),
+    }
+    settings = {"images": images, "split": options.split, "epochs": options.epochs}
+    records = {"format": reporting.FORMAT, "settings": settings, "written": written, "runs": runs}
+    text = json.dumps(records, indent=1) + "\n"
+    (options.output / "quickstart.json").write_text(text, encoding="utf-8")
+
+
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parsing.add(parser, positive, epochs=40, seeds=1, batch_size=64)
@@ -198,6 +231,7 @@ def main(arguments=None):
         accuracies = ", ".join(f"{name} {r['accuracy']:.3f}" for name, r in result.items())
         seconds = time.perf_counter() - started
         print(f"{kind}, seed {seed}: {accuracies} ({seconds:.0f} s)", flush=True)
+    save(options, runs, len(test[0]))
     of_seeds = ", mean ± standard deviation over seeds" if options.seeds > 1 else ""
     print(f"\nAccuracy on the {options.split} images{of_seeds}:\n\n{table(runs)}\n")
     print(f"Exported models and pictures of the learned operators: {options.output}")

@@ -13,6 +13,7 @@ import pathlib
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import quickstart
 import reporting
 from experiments.dnarch import dnarch, kernel_sizes, pruned_resnet
 from experiments.grammar import activation_search, grammar_cifar10, tune_burgers, tuning
@@ -48,6 +49,7 @@ REPORTS = {
     "neuraloperator": neuraloperator,
     "nos": nos_report,
     "pruned": pruned_resnet,
+    "quickstart": quickstart,
     "rollout": rollout,
     "scoreboard": scoreboard_report,
     "series": series,

@@ -1,6 +1,7 @@
 """What the reports of the experiments share: finished runs, commands and tables."""
 
 import argparse
+import datetime
 import json
 import math
 import os
@@ -14,6 +15,7 @@ from timing import table, versions  # noqa: F401  # tables of the reports
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 ENDINGS = ("md", "json")
+FORMAT = 1  # of the records, which need not name the first one
 
 
 class Results:
@@ -33,7 +35,12 @@ class Results:
         self.page, self.key, self.joined = page, key, joined
         self.paths = {ending: folder / f"{name}.{ending}" for ending in ENDINGS}
         self.settings, self.runs = dict(settings), []
-        self.written = {"command": command, "versions": backend_versions(), "threads": threads()}
+        self.written = {
+            "command": command,
+            "versions": backend_versions(),
+            "threads": threads(),
+            "date": datetime.date.today().isoformat(),
+        }
         self.shown = None  # how many runs the page has
         found = existing(self.paths.values())
         if overwrite:
@@ -95,7 +102,8 @@ class Results:
         self.paths["json"].parent.mkdir(parents=True, exist_ok=True)
         # Moved into place in one step, so that another process never reads half a file.
         unfinished = self.paths["json"].with_suffix(f".{os.getpid()}")
-        records = {"settings": self.settings, "written": self.written, "runs": self.runs}
+        parts = {"settings": self.settings, "written": self.written, "runs": self.runs}
+        records = {"format": FORMAT, **parts}
         unfinished.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
         os.replace(unfinished, self.paths["json"])
 

@@ -34,7 +34,7 @@ from keras_xd.training.architecture_files import load_architecture, save_archite
 from keras_xd.training.random_architecture import randomize_architecture
 from keras_xd.training.search_model import SearchModel
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # `visualization` is public too, but with it here `from keras_xd import *` would need matplotlib.
 __all__ = [

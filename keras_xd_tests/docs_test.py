@@ -1,6 +1,7 @@
 """The site: every page has a place, every public name an entry, every link a target."""
 
 import importlib
+import importlib.util
 import json
 import pathlib
 import posixpath
@@ -8,6 +9,9 @@ import re
 import runpy
 
 import keras
+import pytest
+
+from keras_xd_tests import example_scripts
 
 ROOT = pathlib.Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -94,7 +98,7 @@ def test_links_have_targets():
 
 def test_readme_is_short_and_its_links_hold_everywhere():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 100 and len(text.split()) <= 700
+    assert len(text.splitlines()) <= 110 and len(text.split()) <= 600
     found = LINK.findall(text)
     assert all(link.startswith("https://") for link in found), "PyPI knows no relative links"
     own = [link for link in found if "keras-xd/keras_xd/" in link]
@@ -146,3 +150,103 @@ def test_figures_of_the_guide_are_those_of_the_pages_it_links():
         page = (DOCS / link).read_text(encoding="utf-8")
         found = re.findall(r"[\d.]+ ± [\d.]+", figures)
         assert len(found) == 2 and all(f"| {figure} |" in page for figure in found), link
+
+
+# Measured numbers
+
+
+@pytest.fixture(scope="module")
+def update():
+    with example_scripts.on_path():
+        spec = importlib.util.spec_from_file_location("update", DOCS / "update.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield module
+
+
+def test_measured_numbers_are_those_of_the_records(update):
+    assert not update.update(check=True), "python docs/update.py writes them"
+
+
+PAGE = "Before\n<!-- results: one -->\nold\n<!-- end -->\nAfter\n"
+ONE = '[one]\npage = "cifar10"\ncolumns = { method = "Method", plain = "Plain" }\n'
+
+
+@pytest.fixture
+def copied(update, tmp_path, monkeypatch):
+    """A repository of one page, whose table is that of one record."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text("No table\n")
+    (tmp_path / "docs/page.md").write_text(PAGE)
+    (tmp_path / "docs/tables.toml").write_text(ONE)
+    (tmp_path / "cifar10.json").write_text((ROOT / "examples/results/cifar10.json").read_text())
+    monkeypatch.setattr(update, "ROOT", tmp_path)
+    monkeypatch.setattr(update, "TABLES", tmp_path / "docs/tables.toml")
+    monkeypatch.setattr(update.reporting, "RESULTS", tmp_path)
+    for cached in (update.records, update.source, update.tables):
+        cached.cache_clear()
+    yield tmp_path
+    for cached in (update.records, update.source, update.tables):
+        cached.cache_clear()
+
+
+def test_numbers_of_a_page_follow_its_record(update, copied, capsys):
+    page = copied / "docs/page.md"
+    with pytest.raises(SystemExit):
+        update.main(["--check"])
+    assert "docs/page.md" in capsys.readouterr().err and page.read_text() == PAGE
+    update.main([])
+    text = page.read_text()
+    assert text.startswith("Before\n") and text.endswith("After\n") and "old" not in text
+    assert "| Method | Plain |" in text and "3 seeds (0, 1, 2)" in text and "cifar10.py" in text
+    update.main(["--check"])
+    assert {path.name for path in page.parent.iterdir()} == {"page.md", "tables.toml"}
+    page.write_text(re.sub(r"58\.5 ± 1\.2", "99.9 ± 0.0", text))
+    with pytest.raises(SystemExit):
+        update.main(["--check"])
+
+
+def remove(record):
+    record.unlink()
+
+
+def of_other_format(record):
+    record.write_text('{"format": 99}')
+
+
+def without_a_key(record):
+    record.write_text(record.read_text().replace('"accuracy"', '"score"'))
+
+
+def cut_off(record):
+    record.write_text(record.read_text()[:1000])
+
+
+@pytest.mark.parametrize("spoil", [remove, of_other_format, without_a_key, cut_off])
+def test_a_record_that_cannot_be_read_is_named_and_no_page_is_written(
+    update, copied, capsys, spoil
+):
+    spoil(copied / "cifar10.json")
+    with pytest.raises(SystemExit):
+        update.main([])
+    assert "cifar10.json" in capsys.readouterr().err
+    assert (copied / "docs/page.md").read_text() == PAGE
+
+
+@pytest.mark.parametrize(
+    ("tables", "page", "message"),
+    [
+        (ONE.replace("plain", "missing"), PAGE, "missing"),
+        ("[one]\ntext = '{cifar10 | plain | none}'", PAGE, "0 rows"),
+        (ONE, PAGE.replace("one", "other"), "other"),
+        (ONE, PAGE.replace("<!-- end -->", ""), "end"),
+        (ONE, "No table\n", "one"),
+    ],
+    ids=["column", "row", "block", "end", "unused"],
+)
+def test_wrong_markers_and_descriptions_are_refused(update, copied, capsys, tables, page, message):
+    (copied / "docs/tables.toml").write_text(tables)
+    (copied / "docs/page.md").write_text(page)
+    with pytest.raises(SystemExit):
+        update.main([])
+    assert message in capsys.readouterr().err and (copied / "docs/page.md").read_text() == page

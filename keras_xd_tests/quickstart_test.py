@@ -56,6 +56,7 @@ def test_writes_a_table_pictures_and_models(result):
             mean, deviation = map(float, accuracy.split("±"))
             assert 0 <= mean <= 1 and 0 <= deviation < 1
     assert {path.name for path in output.iterdir()} == {
+        "quickstart.json",
         "operators_plain.png",
         "operators_permuted.png",
         *(f"{n}_{k}_{s}" for n in quickstart.NAMES for k in quickstart.KINDS for s in (0,)),
