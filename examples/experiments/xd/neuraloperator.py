@@ -451,7 +451,7 @@ def page(settings, runs, written):
             "A training step (ours under XLA, as `fit` makes it), what training adds to the "
             "memory (compiling too), and a call of the served network on one thread of the CPU. "
             f"Each is the least of {ROUNDS} epochs or {10 * ROUNDS} calls, because other programs "
-            "ran beside them: two threads are no measure of what an idle machine gives.",
+            "may run beside them; two threads say little where these take the cores.",
             "",
             *reporting.table(["network", *head], speeds),
             *notes,
