@@ -387,6 +387,17 @@ def of_seeds(runs, method):
     return sorted(own, key=lambda run: run["seed"])
 
 
+def beside_peer(runs):
+    """Return lines with how far the errors of this package are from those of the FNO beside it."""
+    errors = {m: [r["errors"]["16"] for r in of_seeds(runs, m)] for m in RATES}
+    means = {m: 100 * float(np.mean(found)) for m, found in errors.items() if found}
+    if "FNO" not in means:
+        return []
+    own = [m for m in means if m not in ("FNO", "TFNO")]
+    texts = [f"{TITLES[m]} {means[m] - means['FNO']:+.2f}" for m in own]
+    return [f"At 16 × 16, in points beside the FNO of neuraloperator: {'; '.join(texts)}.", ""]
+
+
 def page(settings, runs, written):
     """Return the page of results."""
     import reporting
@@ -429,6 +440,7 @@ def page(settings, runs, written):
         "samples for validation, with the first seed.",
         "",
         *reporting.table(head, rows),
+        *beside_peer(runs),
         f"{settings['blocks']} blocks of {settings['width']} channels and {settings['modes']} "
         f"frequencies an axis, {settings['modes'] + 1} on the last (`n_modes` of neuraloperator: "
         f"{2 * settings['modes']}); factorised weights have {SHARE} of the numbers. Inputs and "
@@ -451,7 +463,7 @@ def page(settings, runs, written):
             "A training step (ours under XLA, as `fit` makes it), what training adds to the "
             "memory (compiling too), and a call of the served network on one thread of the CPU. "
             f"Each is the least of {ROUNDS} epochs or {10 * ROUNDS} calls, because other programs "
-            "ran beside them: two threads are no measure of what an idle machine gives.",
+            "may run beside them; two threads say little where these take the cores.",
             "",
             *reporting.table(["network", *head], speeds),
             *notes,
