@@ -2,8 +2,8 @@
 
     python examples/gallery/sensor_echo.py
 
-Noise with an echo of itself 20 steps later; the class is whether the echo has the same sign. Two
-convolutions of 5 steps and a mean see no two steps that are 20 apart, the search of the same
+Noise with an echo of itself 12 steps later; the class is whether the echo has the same sign. Two
+convolutions of 5 steps and a mean see no two steps that are 12 apart, the search of the same
 network does. Drawn is the map between the input and one filter of the first layer, with the trained
 kernel, as the convolution that the search began with and as it ended.
 """
@@ -17,7 +17,7 @@ import keras_xd
 from keras_xd.visualization import plot_operators
 from keras_xd.visualization.operators import operator_matrix
 
-STEPS, LAG, STRENGTH = 64, 20, 0.7
+STEPS, LAG, STRENGTH = 32, 12, 0.7
 SEED = 0
 
 

@@ -286,8 +286,9 @@ def draw(settings, runs, folder):
         left.plot(weeks, own[0]["forecast"], color=line.get_color(), linewidth=1)
     left.set(xlabel="weeks from the last measured one", ylabel="CO2 in ppm")
     left.legend(frameon=False)
-    right.set(xlabel="weeks ahead", ylabel="mean absolute error in ppm", ylim=(0, None))
-    right.legend(frameon=False, fontsize=8)
+    right.set(xlabel="weeks ahead", ylabel="mean absolute error in ppm")
+    right.set_ylim(0, 1.4 * right.get_ylim()[1])  # room for the legend
+    right.legend(frameon=False, fontsize=8, ncols=2, loc="upper left")
     figure.savefig(folder / "forecast.svg", metadata={"Date": None})
 
 
