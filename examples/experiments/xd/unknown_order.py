@@ -33,7 +33,6 @@ KIND = "unordered"  # of the recipe of XD
 SHARE = 1 / 3  # of the updates, for each trial of a setting
 FITTED = {"logistic": ("C", (0.1, 1.0, 10.0)), "boosting": ("learning_rate", (0.03, 0.1, 0.3))}
 RATES = ("rate", (3e-3, 1e-2, 3e-2))
-COLORS = "C7 C8 C0 C9 C6 C1 C5 C4 C2 C3 black".split()
 TITLES = {
     "logistic": "logistic regression",
     "boosting": "gradient boosting",
@@ -47,7 +46,7 @@ TITLES = {
     "xd": "XD of the CNN",
     "auto": '`search(to="auto")` of the CNN',
 }
-COLORS = dict(zip(TITLES, COLORS, strict=True))
+COLORS = dict(zip(TITLES, "C7 C8 C0 C9 C6 C1 C5 C4 C2 C3 k".split(), strict=True))
 SEARCHES = ("dash", "k_operation", "xd", "auto")
 OF_COLUMNS = ("logistic", "boosting", "mlp", "cnn", "k_operation", "xd", "auto")
 
@@ -249,7 +248,7 @@ def trained(task, method, data, seed, share=1.0, **setting):
 
 
 def fitted(method, x, y, seed, share, **setting):
-    """Train a model of scikit-learn; of trees the thresholds and values of leaves count."""
+    """Do as `trained` with a model of scikit-learn; the numbers of trees are their nodes."""
     from sklearn import ensemble, linear_model
 
     if method == "logistic":
