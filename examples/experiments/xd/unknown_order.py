@@ -419,7 +419,8 @@ def page(settings, records, written):
             "weights, by Adam, falls to 0 along a cosine; that of the architecture is the "
             "recipe's. DASH searches for a third of the updates and trains what it finds anew for "
             "the others; `auto` chooses on a fifth of the samples for training, on which it does "
-            "not train. Rates of 0.001, 0.003 and 0.01 were tried before on MNIST-1D, shuffled; all networks took the largest, so the rates are higher now. "
+            "not train. Rates of 0.001, 0.003 and 0.01 were tried before on MNIST-1D, shuffled; "
+            "all networks took the largest, so the rates are higher now. "
             "Test accuracies of seed 0 of MLP, CNN and wide CNN had been seen by then.",
             "",
             *reporting.table(head, rows(choice)),
