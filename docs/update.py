@@ -10,6 +10,8 @@ their records (`examples/results/*.json`), and of the pages of the benchmarks.
 
 import argparse
 import functools
+import importlib
+import inspect
 import json
 import os
 import pathlib
@@ -202,8 +204,23 @@ def seeds(found):
     return f": {reporting.plural(len(values), 'seed')} ({', '.join(map(str, values))})"
 
 
+def public_names(module):
+    """Return a table of the public names of a module, each with its docstring's first sentence."""
+    package, *attributes = module.split(".")
+    module = functools.reduce(getattr, attributes, importlib.import_module(package))
+    rows = []
+    for name in sorted(module.__all__):
+        value = getattr(module, name)
+        if not inspect.ismodule(value) and isinstance(value.__doc__, str):
+            sentence = " ".join(value.__doc__.strip().partition("\n\n")[0].split())
+            rows.append((f"`{name}`", sentence.partition(". ")[0].replace("|", "\\|")))
+    return "\n".join(reporting.table(("Name", "What it is"), rows)).strip()
+
+
 def block(spec, folder):
     """Return what lies between two markers: a table or text, and a line on each source."""
+    if "module" in spec:
+        return f"\n{public_names(spec['module'])}\n\n"
     if "text" in spec:
         names = []
 

@@ -4,13 +4,15 @@
 
 Scikit-learn's digits, as they are and with rows and columns permuted in one way for each seed. A
 convolutional network and the search of its operations start from the same weights and train for 40
-epochs each; 3 seeds. The responses are those of one channel to impulses at three places.
+epochs each; so does a dense network of about as many parameters as the search; 3 seeds. The
+responses are those of one channel to impulses at three places.
 """
 
 import common
 import keras
 import numpy as np
 import permuted_images
+import quickstart
 from datasets import digits, permutation
 
 import keras_xd
@@ -18,12 +20,12 @@ from keras_xd.visualization import style
 from keras_xd.visualization.operators import impulse_responses
 
 KINDS = ("plain", "permuted")
-NAMES = ("convolutions", "searched")
+NAMES = ("convolutions", "searched", "dense layers")
 PLACES = (9, 28, 53)  # of 64, in row-major order
 
 
 def measured(kind, seed, epochs, filters, count):
-    """Train both; return the accuracies, the responses and two test images."""
+    """Train all three; return the accuracies, the responses and two test images."""
     train, _, test = ((x[:count], y[:count]) for x, y in digits.load())
     image = test[0][0]
     if kind == "permuted":
@@ -32,12 +34,14 @@ def measured(kind, seed, epochs, filters, count):
     plain = permuted_images.backbone(filters)
     searched = permuted_images.trained(keras_xd.rewrite(plain), train, epochs, seed)
     plain = permuted_images.trained(plain, train, epochs, seed)
+    dense = quickstart.make_dense(train[0].shape[1:], filters)
+    dense = permuted_images.trained(dense, train, epochs, seed)
     layer = searched.model.get_layer("conv1")
     start = permuted_images.at_start(layer)
     # The filter of the largest kernel, chosen before anything is looked at.
     norms = np.sum(np.asarray(layer.kernel) ** 2, axis=(0, 1, 2))
     responses = [impulse_responses(x, PLACES, filter=int(norms.argmax())) for x in (start, layer)]
-    scores = [common.accuracy(model, test) for model in (plain, searched)]
+    scores = [common.accuracy(model, test) for model in (plain, searched, dense)]
     return scores, responses, (image[..., 0], test[0][0][..., 0])
 
 
@@ -75,17 +79,17 @@ def draw_accuracy(axes, scores):
     """Draw every seed as a dot and the means as lines; say what the means are."""
     for number, name in enumerate(NAMES):
         found = [np.array(scores[kind])[:, number] for kind in KINDS]
-        x = np.arange(len(KINDS)) + 0.12 * (2 * number - 1)
+        x = np.arange(len(KINDS)) + 0.2 * (number - 1)
         look = style.curve(number)
         for place, values in zip(x, found, strict=True):
             axes.plot(np.full(len(values), place), values, "o", color=look["color"], alpha=0.5)
             axes.annotate(
                 f"{values.mean():.3f}",
-                (place, values.max() if number else values.min()),
-                (0, 6 if number else -6),
+                (place, values.max() if number == 1 else values.min()),
+                (0, 6 if number == 1 else -6),
                 textcoords="offset points",
                 ha="center",
-                va="bottom" if number else "top",
+                va="bottom" if number == 1 else "top",
                 fontsize=7,
                 color=look["color"],
             )
