@@ -469,8 +469,8 @@ def one_hot(labels):
 @pytest.mark.parametrize(
     ("change", "loss", "message"),
     [
-        ({"x": (7, np.nan)}, LOSS, r"must be finite.*Received: nan in x\[7, 0, 0\]"),
-        ({"held_x": (5, -np.inf)}, LOSS, r"Received: -inf in validation x\[5, 0, 0\]"),
+        ({"x": (7, np.nan)}, LOSS, r"Received: nan in sample 7, channel 0: x\[7, 0, 0\]"),
+        ({"held_x": (5, -np.inf)}, LOSS, r"Received: -inf in .*: validation_data\[0\]\[5, 0, 0\]"),
         (
             {"y": one_hot},
             LOSS,

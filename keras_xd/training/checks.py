@@ -255,8 +255,7 @@ def check_samples(model, x, y, loss, data):
         return
     validation = data.get("validation_data")
     held_out = tuple(validation)[:2] if isinstance(validation, (tuple, list)) else (None, None)
-    parts = {"x": x, "y": y, "validation x": held_out[0], "validation y": held_out[1]}
-    for name, part in parts.items():
+    for name, part in {"x": x, "y": y, "validation_data": held_out}.items():
         check_finite_data(part, name)
     count, size = len(keras.tree.flatten(y)[0]), data.get("batch_size") or BATCH_SIZE
     if count < size:
