@@ -149,7 +149,7 @@ def config_with_functions(layer: Any) -> Config:
         config = layer.get_config()
     for owner in (layer, getattr(layer, "cell", None)):  # a recurrent layer's are its cell's
         for name in config:
-            if name.endswith("activation"):
+            if name.endswith("activation") and not isinstance(config[name], str):
                 function = getattr(owner, name, None)
                 if isinstance(function, types.FunctionType):
                     config[name] = function
