@@ -285,7 +285,7 @@ REFUSED = {
     "nos calibration --pool 3": "--pool must divide",
     "structured --shares 0": "--shares must be above 0",
     "scoreboard --tasks imagenet": "invalid choice",
-    "unknown_order --tasks mnist1d_ordered": "pip install mnist1d",
+    "unknown_order --tasks imagenet": "invalid choice",
 }
 
 

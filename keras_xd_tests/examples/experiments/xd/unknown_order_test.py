@@ -1,6 +1,7 @@
 """Signals in an unknown order: what each method sees, and by what its setting is chosen."""
 
 import importlib
+import sys
 
 import numpy as np
 import pytest
@@ -58,3 +59,10 @@ def test_a_setting_is_chosen_on_training_samples_that_are_not_trained_on(method,
     assert record["setting"] == {name: values[1]} and record["accuracies"] == [0, 100, 0]
     assert [setting for *_, setting in seen] == [{name: value} for value in values]
     assert all(len(x) == 106 and share < 1 for x, share, _ in seen)
+
+
+def test_a_missing_package_is_named_before_anything_runs(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "mnist1d.data", None)  # as if it was not installed
+    with pytest.raises(SystemExit):
+        unknown_order.main(["--tasks", "mnist1d_ordered", "--output", str(tmp_path / "new")])
+    assert "pip install mnist1d" in capsys.readouterr().err and not (tmp_path / "new").exists()
