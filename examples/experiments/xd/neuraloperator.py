@@ -274,14 +274,18 @@ def run(method, seed, rates, data, options, command):
         "errors": errors,
         "parameters": trained.parameters,
         "seconds": round(seconds, 1),
-        "device": device(),
+        "device": device(method),
         "versions": versions(method),
         "command": command,
     }
 
 
-def device():
+def device(method):
     """Return what computes."""
+    if method not in ("FNO", "TFNO"):
+        from experiments.xd import rollout
+
+        return rollout.device()
     import torch
 
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
