@@ -20,16 +20,18 @@ from keras_xd.visualization.operators import operator_matrix
 SEED = 0
 
 
-def backbone(filters):
-    layers = [keras.Input((8, 8, 1))]
+def backbone(filters, shape=(8, 8, 1), kernel_size=3, classes=10):
+    """Return a CNN of two convolutions over one or two axes."""
+    rank, layers = len(shape) - 1, [keras.Input(shape)]
+    convolution = getattr(keras.layers, f"Conv{rank}D")
+    pooling = getattr(keras.layers, f"GlobalAveragePooling{rank}D")
     for number in (1, 2):
         layers += [
-            keras.layers.Conv2D(filters, 3, padding="same", name=f"conv{number}"),
+            convolution(filters, kernel_size, padding="same", name=f"conv{number}"),
             keras.layers.BatchNormalization(momentum=0.8),
             keras.layers.ReLU(),
         ]
-    layers += [keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(10)]
-    return keras.Sequential(layers)
+    return keras.Sequential([*layers, pooling(), keras.layers.Dense(classes)])
 
 
 def trained(model, train, epochs, seed=SEED):

@@ -11,7 +11,7 @@ kernel, as the convolution that the search began with and as it ended.
 import common
 import keras
 import numpy as np
-from permuted_images import at_start, trained
+from permuted_images import at_start, backbone, trained
 
 import keras_xd
 from keras_xd.visualization import plot_operators
@@ -30,18 +30,6 @@ def echoes(number, seed):
     return heard[..., None].astype("float32"), same
 
 
-def backbone(filters):
-    layers = [keras.Input((STEPS, 1))]
-    for number in (1, 2):
-        layers += [
-            keras.layers.Conv1D(filters, 5, padding="same", name=f"conv{number}"),
-            keras.layers.BatchNormalization(momentum=0.8),
-            keras.layers.ReLU(),
-        ]
-    layers += [keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(2)]
-    return keras.Sequential(layers)
-
-
 def by_distance(matrix):
     """Return the mean absolute value of a map between steps so far apart, from 0 on."""
     values = np.abs(matrix)
@@ -55,7 +43,7 @@ def main(arguments=None):
     epochs, filters, number = (1, 2, 32) if options.small else (30, 8, 600)
     train, test = echoes(number, SEED), echoes(1000, SEED + 1)
     keras.utils.set_random_seed(SEED)
-    plain = backbone(filters)
+    plain = backbone(filters, (STEPS, 1), kernel_size=5, classes=2)
     searched = trained(keras_xd.rewrite(plain), train, epochs)
     plain = trained(plain, train, epochs)
     scores = [common.accuracy(model, test) for model in (plain, searched)]
