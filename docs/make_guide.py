@@ -36,6 +36,12 @@ GUIDES = {
         "width=16": "width=4, blocks=1",
         '"xd4"': '"xd1"',
     },
+    "masked_models": {
+        "epochs, batch_size = 20, 25": "epochs, batch_size = 1, 100",
+        "slice(0, 1200)": "slice(0, 200)",
+        "network(16)": "network(4)",
+        "network(8)": "network(2)",
+    },
 }
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(\n```text\n.*?^```\n)?", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
