@@ -21,6 +21,7 @@ OUTSIDE = (
     "examples/**/*.svg",
     "examples/**/*.png",
     "benchmarks/*.*",
+    "notebooks/*.ipynb",
 )
 FENCE = re.compile(r"^( *)(```+|~~~+)[^\n]*\n.*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")

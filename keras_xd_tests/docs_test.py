@@ -8,7 +8,7 @@ import posixpath
 import re
 import runpy
 
-import keras
+import nbformat
 import pytest
 
 from keras_xd_tests import example_scripts
@@ -107,16 +107,6 @@ def test_readme_is_short_and_its_links_hold_everywhere():
         assert (ROOT / link.partition("/main/")[2]).exists(), link
 
 
-def test_the_example_of_a_budget_becomes_smaller(capsys):
-    """What it prints stands beside it: multiply–adds before and after."""
-    keras.utils.set_random_seed(0)
-    text = (DOCS / "masked_models.md").read_text(encoding="utf-8")
-    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
-    exec(compile(code, "masked_models.md", "exec"), {"__name__": "__example__"})
-    before, after = map(float, capsys.readouterr().out.split())
-    assert before == 617536 and after <= 0.55 * before
-
-
 def test_pictures_are_those_of_the_script(tmp_path):
     draw = runpy.run_path(str(DOCS / "make_images.py"))["main"]
     draw(["--output", str(tmp_path)])
@@ -126,20 +116,26 @@ def test_pictures_are_those_of_the_script(tmp_path):
     assert drawn <= shown
 
 
-def test_the_guide_runs_and_shows_what_it_has_printed(tmp_path, monkeypatch):
-    """From a file of fields to a served model: few flows and one epoch here."""
-    guide = runpy.run_path(str(DOCS / "make_guide.py"))
-    text = guide["PAGE"].read_text(encoding="utf-8")
-    record = json.loads(guide["RECORD"].read_text(encoding="utf-8"))
-    assert guide["written"](text, record) == text
-    assert all(text.count(old) == 1 for old in guide["SMALL"])
+GUIDES = runpy.run_path(str(DOCS / "make_guide.py"))
+
+
+@pytest.mark.parametrize("name", GUIDES["GUIDES"])
+def test_guides_run_as_notebooks_and_show_what_they_have_printed(name, tmp_path, monkeypatch):
+    """From a file to a served model, in a small setting: fewer samples and epochs."""
+    page = DOCS / f"{name}.md"
+    text = page.read_text(encoding="utf-8")
+    record = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    assert GUIDES["written"](name, text, record) == text
+    notebook = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
+    assert notebook == GUIDES["notebook_of"](text, record)
+    blocks, small = GUIDES["code_of"](notebook), GUIDES["GUIDES"][name]
+    assert all("\n".join(blocks).count(old) == 1 for old in small)
     monkeypatch.chdir(tmp_path)
-    outputs = guide["run"](text, guide["SMALL"])
+    outputs = GUIDES["run"](blocks, small)
     found, expected = (re.sub(r"[\d.,+-]+", "0", "".join(o)) for o in (outputs, record["outputs"]))
     assert found.replace("0e0", "0") == expected.replace("0e0", "0")
-    drawn = {path.name for path in tmp_path.glob("*.png")}
-    assert drawn == {path.name for path in (DOCS / "images").glob("pde_*")}
-    assert {f"images/{name}" for name in drawn} <= set(links(guide["PAGE"]))
+    drawn = {f"images/{path.name}" for path in tmp_path.glob("*.png")}
+    assert drawn and drawn <= set(links(page)) and all((DOCS / path).exists() for path in drawn)
 
 
 def test_figures_of_the_guide_are_those_of_the_pages_it_links():

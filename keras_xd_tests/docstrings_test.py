@@ -19,13 +19,11 @@ from keras_xd.rewriting import spaces
 from keras_xd_tests.imports_test import MODULES, NAMES, module_name
 
 ROOT = pathlib.Path(__file__).parent.parent
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
-# Run by `docs_test` and `serving_test`, with what they print.
-RUN_ELSEWHERE = {
-    "docs/masked_models.md-0",
-    "docs/deploying.md-2",
-    *(f"docs/pde_data.md-{index}" for index in range(7)),
-}
+# Guides have a record of what they print: `docs_test` runs them, as notebooks.
+GUIDES = {path.with_suffix(".md") for path in ROOT.glob("docs/*.json")}
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(set(ROOT.glob("docs/**/*.md")) - GUIDES)]
+# Run by `serving_test`.
+RUN_ELSEWHERE = {"docs/deploying.md-2"}
 SHAPE = re.compile(r"(?:TensorShape|torch\.Size)\(\[([^\]]*)\]\)")
 BLOCK = re.compile(r"^([ ]*)```python\n(.*?)^\1```[ ]*$", re.MULTILINE | re.DOTALL)
 
