@@ -198,7 +198,7 @@ def test_numbers_of_a_page_follow_its_record(update, copied, capsys):
     update.main([])
     text = page.read_text()
     assert text.startswith("Before\n") and text.endswith("After\n") and "old" not in text
-    assert "| Method | Plain |" in text and "3 seeds (0, 1, 2)" in text and "cifar10.py" in text
+    assert "| Method | Plain |" in text and "3 seeds (0–2)" in text and "cifar10.py" in text
     update.main(["--check"])
     assert {path.name for path in page.parent.iterdir()} == {"page.md", "tables.toml"}
     page.write_text(re.sub(r"58\.5 ± 1\.2", "99.9 ± 0.0", text))
