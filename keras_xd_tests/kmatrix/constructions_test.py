@@ -176,13 +176,6 @@ def test_sparse_matrices_of_at_most_n_non_zeros(radices, seed, data):
     assert_sparse(matrix, radices)
 
 
-@pytest.mark.parametrize("full", [np.s_[5], np.s_[:, 5], np.s_[range(12), range(11, -1, -1)]])
-def test_full_rows_columns_and_diagonals(full):
-    matrix = np.zeros((12, 12))
-    matrix[full] = np.arange(1, 13)
-    assert_sparse(matrix, (2, 3, 2))
-
-
 @pytest.mark.parametrize("left, right", [(1, 1), (2, 1), (1, 2), (3, 3)])
 def test_products_of_matrices(left, right):
     for transposed in (False, True):
@@ -223,12 +216,6 @@ def test_kronecker_products_of_arrays():
     matrix = KMatrix.kronecker(a, b, c)
     assert matrix.plan.radices == (3, 5, 2) and matrix.depth == 1
     np.testing.assert_allclose(matrix.numpy(), np.kron(np.kron(a, b), c), atol=1e-12)
-
-
-def test_a_matrix_is_made_of_its_butterflies():
-    cosine = KMatrix.dct(6)
-    again = KMatrix.from_butterflies(cosine.butterflies, real=True)
-    np.testing.assert_allclose(again.numpy(), cosine.numpy(), atol=1e-12)
 
 
 BAD = [

@@ -3,13 +3,11 @@ import functools
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
 
 from keras_xd import kmatrix
 from keras_xd.kmatrix import radix as radices
 from keras_xd.kmatrix import special
-from keras_xd_tests.gradient_check import assert_gradients
 
 CASES = [
     lambda: kmatrix.KMatrix.identity(1),
@@ -140,19 +138,6 @@ def test_products_with_tensors():
             np.testing.assert_allclose(joined(result), expected, atol=1e-3)
 
 
-@pytest.mark.tensorflow("takes gradients by tf.GradientTape")
-def test_gradients_reach_the_weights():
-    start = kmatrix.KMatrix.dct(8)
-    variable = keras.Variable(start.weights)
-    matrix = kmatrix.KMatrix(variable, start.plan, real=True)
-    x = np.random.default_rng(6).standard_normal((3, 8)).astype("float32")
-
-    def loss():
-        return ops.sum(ops.square(ops.array(x) @ matrix)) + ops.sum(matrix @ np.ones(8))
-
-    assert_gradients(loss, [variable])
-
-
 def test_symbolic_inputs_of_a_model():
     matrix = kmatrix.KMatrix.dct(8)
     inputs = keras.Input((8, 3))
@@ -169,16 +154,6 @@ def test_what_keras_takes_for_its_own_is_refused():
             left @ matrix
     np.testing.assert_allclose(matrix @ variable, matrix.numpy() @ np.ones((8, 8)), atol=1e-5)
     assert matrix.apply(keras.Input((3, 8)), axis=-1).shape == (None, 3, 8)
-
-
-@pytest.mark.tensorflow("traces with tf.function")
-def test_products_in_compiled_functions():
-    matrix = kmatrix.KMatrix.dct(8)
-    x = tf.constant(np.random.default_rng(9).standard_normal((8, 8)).astype("float32"))
-    for jit in (False, True):
-        both = tf.function(lambda x: (matrix @ x, x @ matrix), jit_compile=jit, autograph=False)(x)
-        np.testing.assert_allclose(both[0], matrix.numpy() @ x.numpy(), atol=1e-4)
-        np.testing.assert_allclose(both[1], x.numpy() @ matrix.numpy(), atol=1e-4)
 
 
 def test_weights_without_imaginary_parts():

@@ -1,7 +1,6 @@
 import dataclasses
 import itertools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from keras_xd import kmatrix
 from keras_xd.kmatrix import product, transform
 from keras_xd.kmatrix.radix import factorise
-from keras_xd_tests.gradient_check import assert_gradients
 from keras_xd_tests.kmatrix.folding_cases import TOLERANCE, pairs, random_case
 
 
@@ -87,25 +85,6 @@ def test_any_size_and_stride(n, depth, count, stride, seed):
     analysis = transform.forward_transform(factors, plan, size=size, stride=stride, pair=False)
     expected = np.einsum("fs,psc->pfc", kept[:, :size], x.real)
     np.testing.assert_allclose(analysis(pairs(x, 1)[:, 0]), pairs(expected, 2), atol=TOLERANCE)
-
-
-@pytest.mark.tensorflow("takes gradients by tf.GradientTape")
-@pytest.mark.parametrize("groups", [(3,), (1, 2), (1, 1, 1)])
-def test_gradients_by_finite_differences(groups):
-    n, depth = 12, 3
-    plan = kmatrix.plan(n, groups=groups)
-    weights, _, rng = random_case(n, depth)
-    x = rng.standard_normal((1, 10, 2)).astype("float32")
-    target = rng.standard_normal((1, n, 2, 2)).astype("float32")
-
-    def loss():
-        (factors,) = product.multiply_out([variable], [plan])
-        y = transform.forward_transform(factors, plan, size=10, pair=False)(x)
-        z = transform.transposed_transform(factors, plan, size=5, stride=2, pair=False)(y * target)
-        return keras.ops.sum(z**2)
-
-    variable = keras.Variable(weights)
-    assert_gradients(loss, [variable])
 
 
 @pytest.mark.parametrize("groups", [(4,), (2, 2), (1, 2, 1)], ids=str)

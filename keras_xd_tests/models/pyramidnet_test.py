@@ -66,18 +66,3 @@ def test_a_strided_block_equals_numpy(rng, size):
     )
     first, second = map(np.array, inside(rng.normal(size=(2, size, size, 3))))
     np.testing.assert_allclose(second, block_reference(first, kernels), rtol=1e-4, atol=1e-4)
-
-
-def test_channels_first_and_files(tmp_path):
-    model = models.pyramidnet(11, 9, (8, 8, 3), 2)
-    path = tmp_path / "model.keras"
-    model.save(path)
-    x = np.ones((1, 8, 8, 3), "float32")
-    loaded = keras.saving.load_model(path)
-    np.testing.assert_allclose(loaded(x), model(x), atol=1e-6)
-    keras.config.set_image_data_format("channels_first")
-    try:
-        other = models.pyramidnet(11, 9, (3, 8, 8), 2)
-        assert other.get_layer("stage3").output.shape == (None, 100, 2, 2)
-    finally:
-        keras.config.set_image_data_format("channels_last")

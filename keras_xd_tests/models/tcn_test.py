@@ -86,14 +86,6 @@ def test_sees_the_past_only(options, seen, rng):
         np.testing.assert_array_equal(moved, (steps >= step) & (steps < step + seen))
 
 
-def test_dropout_follows_every_convolution():
-    model = models.tcn((6, 2), 2, channels=4, levels=2, dropout=0.3)
-    dropouts = [layer for layer in model.layers if isinstance(layer, keras.layers.Dropout)]
-    assert [layer.rate for layer in dropouts] == [0.3] * 4
-    inputs = np.ones((1, 6, 2), "float32")
-    assert np.abs(model(inputs, training=True) - model(inputs)).max() > 0
-
-
 def test_normalized_weights_begin_as_a_convolution_and_only_turn(rng):
     layer = keras_xd.layers.WeightNormalizedConv1D(4, 3, dtype="float64")
     inputs = rng.standard_normal((2, 9, 5))

@@ -82,7 +82,7 @@ def _draw_mask(rng):
         "channels": integer(rng, 1, 3),
         "arguments": {
             "axis": choice(rng, (1, [1, 2])) if rank == 2 else 1,
-            "shape": choice(rng, ("sigmoid", "gaussian")),
+            "profile": choice(rng, ("sigmoid", "gaussian")),
             "temperature": choice(rng, (10.0, 25.0)),
         },
     }
@@ -92,7 +92,7 @@ def _mask_oracle(layer, x):
     axes = (layer.axis,) if isinstance(layer.axis, int) else layer.axis
     for axis, length in zip(axes, keras.ops.convert_to_numpy(layer.length), strict=True):
         places = np.linspace(-1, 1, x.shape[axis])
-        if layer.shape == "gaussian":
+        if layer.profile == "gaussian":
             mask = np.exp(-(places**2) / (2 * float(length) ** 2))
         else:
             mask = 1 - 1 / (1 + np.exp(-layer.temperature * (places - float(length))))

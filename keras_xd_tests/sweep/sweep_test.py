@@ -8,11 +8,7 @@ from keras_xd import layers
 from keras_xd_tests.sweep import __main__ as sweep
 from keras_xd_tests.sweep import checks
 
-# The families that take the longest are left to the command.
-FAMILIES = (
-    *("xd_depthwise_1d", "structured_einsum_dense", "spectral_conv_1d", "masked_conv_1d"),
-    *("ck_conv_1d", "self_calibration"),
-)
+SEED = 9  # of which every family draws something that Keras or NumPy computes too
 SPECTRAL = checks.NAMES.index("spectral_conv_1d")
 
 
@@ -21,12 +17,13 @@ def passed(result):
     return result["errors"]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.filterwarnings("ignore:You are using a softmax:UserWarning")  # of a kernel of one tap
+@pytest.mark.parametrize("family", checks.NAMES)
 def test_a_configuration_of_a_family(family):
     number = checks.NAMES.index(family)
-    drawn, configuration = checks.drawn(0, number)
+    drawn, configuration = checks.drawn(SEED, number)
     assert drawn == family
-    errors = passed(checks.check(family, configuration, checks.seed_of(0, number)))
+    errors = passed(checks.check(family, configuration, checks.seed_of(SEED, number)))
     outputs = [error for name, error in errors.items() if name.startswith(("twin", "oracle"))]
     assert len(outputs) >= 2 and max(outputs) < 1e-4
 

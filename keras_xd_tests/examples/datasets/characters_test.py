@@ -30,17 +30,6 @@ def test_pieces_and_what_follows(folder, monkeypatch):
     np.testing.assert_array_equal(few, x[:2])
 
 
-def test_bad_input(folder, monkeypatch):
-    monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
-    with pytest.raises(ValueError, match="must hold ptb_words.npz. Received: data_dir=None"):
-        characters.load()
-    with pytest.raises(ValueError, match="more characters than a piece.*8 characters"):
-        characters.load(folder, length=8)
-    (folder / "ptb_vocab.txt").write_text("ab", encoding="utf-8")
-    with pytest.raises(ValueError, match="numbers of the words .* and 1 words"):
-        characters.load(folder, length=4)
-
-
 def test_words_and_what_follows(folder):
     parts, count = characters.load_words(folder, length=2)
     assert count == 3

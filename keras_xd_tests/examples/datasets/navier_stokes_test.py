@@ -69,18 +69,3 @@ def test_generated_flows_and_files(tmp_path):
         flows.navier_stokes(8, 2, path=tmp_path / "other.mat")
     with pytest.raises(ValueError, match="must exist.*neuraloperator"):
         flows.navier_stokes(path=tmp_path / "none.mat")
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"number": 0}, "number=0"),
-        ({"times": 0}, "times=0"),
-        ({"resolution": 15}, "must be even and divide"),
-        ({"grid": 40}, "grid=40"),
-        ({"viscosity": 0}, "`viscosity` must be above 0. Received: viscosity=0"),
-    ],
-)
-def test_bad_arguments(options, message):
-    with pytest.raises(ValueError, match=message):
-        flows.generate_navier_stokes(**{"number": 1, "resolution": 16, "times": 1, **options})

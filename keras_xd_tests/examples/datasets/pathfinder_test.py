@@ -42,12 +42,3 @@ def test_parts_have_both_classes_and_samples_of_their_own():
     rows = np.concatenate([train[0], validation[0], test[0]])
     assert len(np.unique(rows, axis=0)) == 8
     np.testing.assert_array_equal(pathfinder.load((1, 1, 1))[0][0], train[0][:1])
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [({"size": 64}, r"\[32, 128\]. Received: size=64"), ({"numbers": (1, 0, 1)}, "each part")],
-)
-def test_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        pathfinder.load(**arguments)

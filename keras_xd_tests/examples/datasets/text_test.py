@@ -70,24 +70,6 @@ def test_drawn_parts_are_all_sentences_once(folder):
     assert sorted(labels) == [0] * 20 + [1] * 20
 
 
-def test_what_is_wrong_is_said(folder, monkeypatch):
-    monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
-    for arguments, message in (
-        (("mr",), "KERAS_XD_DATA_DIR.*must hold text_mr.txt. Received: data_dir=None"),
-        (("imdb", folder), "Received: name='imdb'"),
-        (("mr", folder, 0, 0), "Received: subset=0"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            data.load(*arguments)
-    for text in ("good film\n", "1\n", "-1 film\n"):
-        (folder / "text_mr.txt").write_text("0 fine\n" + text)
-        with pytest.raises(ValueError, match="line 2 of text_mr.txt"):
-            data.load("mr", folder)
-    (folder / "text_mr.txt").write_text("\n")
-    with pytest.raises(ValueError, match="which is empty"):
-        data.load("mr", folder)
-
-
 @pytest.mark.real_data("KERAS_XD_DATA_DIR", "text_mr.txt")
 def test_real_sentences(data_path):
     numbers = {"mr": (8530, 1066, 1066), "trec": (4907, 545, 500), "sst2": (6920, 872, 1821)}

@@ -79,20 +79,6 @@ def test_masks_stand_where_the_paper_has_them(shape, rng):
     np.testing.assert_allclose(block(x, training=True), block(x), atol=1e-5)
 
 
-def test_full_masks_are_the_plain_block(rng):
-    x = rng.normal(size=(2, 9, 4)).astype("float32")
-    masked = built(x.shape, "KRW", depth_mask(), index=1)
-    for variable in masked.architecture_variables:
-        variable.assign([1e6])
-    plain = built(x.shape, "")
-    weights = [v for v in masked.weights if v.name not in ("offset", "width")]
-    for now, then in zip(plain.weights, weights, strict=True):
-        assert now.path.split("/", 1)[1] == then.path.split("/", 1)[1]
-        now.assign(then)
-    np.testing.assert_allclose(masked(x), plain(x), atol=1e-5)
-    assert plain.architecture_variables == [] and plain.widths == [4, 4, 4]
-
-
 @pytest.mark.parametrize("rendering", ["static", "dynamic"])
 def test_a_block_of_depth_zero_is_the_identity(rendering, rng):
     x = rng.normal(size=(2, 6, 4)).astype("float32")

@@ -1,5 +1,4 @@
 import functools
-import inspect
 import math
 
 import keras
@@ -291,12 +290,6 @@ def test_the_former_head_begins_for_the_taps_under_the_mask():
     layer.build((None, 16, 12, 4))
     draw = keras.initializers.HeUniform(seed=3)((6, 4))
     np.testing.assert_allclose(layer.head, draw / np.sqrt(5 * 5), rtol=1e-6)
-
-
-@pytest.mark.parametrize("kind", [layers.CKConv, layers.CCNNBlock])
-def test_the_scaling_is_given_by_name_only(kind):
-    parameter = inspect.signature(kind).parameters["kernel_scaling"]
-    assert parameter.kind is parameter.KEYWORD_ONLY
 
 
 def test_flexible_layer():

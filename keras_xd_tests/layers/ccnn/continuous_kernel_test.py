@@ -72,22 +72,6 @@ def test_every_kernel_keeps_the_variance(kind, frequency, sizes, taps, padding, 
         assert 0.5 < np.var(np.asarray(layer(x))) < 2
 
 
-@pytest.mark.parametrize(
-    "kind, frequency, rank, width",
-    [
-        (*network, 1 + (i + j) % 2, width)
-        for i, network in enumerate(NETWORKS)
-        for j, width in enumerate((0.05, 3.0))
-    ],
-)
-def test_it_stays_so_when_the_mask_changes(kind, frequency, rank, width):
-    layer = made(kind, frequency, (40,) * rank, 33, "same", initial_kernel_size=5.0)
-    layer.kernel_mask.length.assign([width] * rank)
-    found = kernels(layer)
-    assert 0.6 < np.mean(np.sum(found**2, axis=0)) < 1.5
-    np.testing.assert_allclose(np.sum(found, axis=0), layer.head_bias, atol=1e-4)
-
-
 @pytest.mark.parametrize("padding", ["same", "circular"])
 @pytest.mark.parametrize("temperature", [25.0, 50.0])
 def test_all_frequencies_that_a_mask_leaves_keep_their_variance(padding, temperature, rng):

@@ -75,12 +75,6 @@ def test_a_margin_gives_masks_room_and_changes_no_output(rng):
     assert taps == {"static": (9,), "tight": (5,), "wide": (9,)}
 
 
-def test_a_margin_is_a_number_of_0_or_more():
-    model = model_of("dynamic", layers.KernelNetwork(units=4, features=4))
-    with pytest.raises(ValueError, match="margin=-0.5"):
-        layers.update_rendering(model, margin=-0.5)
-
-
 @pytest.mark.parametrize("margin", [0.0, 0.2, 0.25, 1.0, 9.0])
 @pytest.mark.parametrize("start, stop", [(0, 1), (3, 4), (10, 15), (0, 17), (16, 17)])
 def test_supports_grow_by_their_share_within_the_axis(start, stop, margin):
@@ -95,10 +89,6 @@ def test_supports_grow_by_their_share_within_the_axis(start, stop, margin):
 def test_counts_grow_by_their_share_within_the_axis():
     assert margins.widened_counts((1, 4, 23, 24), 0.25, 24) == (2, 5, 24, 24)
     assert margins.widened_counts((1, 4, 23, 24), 0.0, 24) == (1, 4, 23, 24)
-
-
-def test_overlaps():
-    assert margins.overlap([(0, 5), (2, 9)], [(1, 9), (0, 4)]) == [(1, 5), (2, 4)]
 
 
 @pytest.mark.parametrize("wrong", [-0.1, math.inf, math.nan, "1", None, True])

@@ -22,15 +22,6 @@ def test_it_is_the_polynomial_through_both_ends(points, order, rng):
         assert_close(found[sample, 12:, channel], expected, 1e-4)
 
 
-def test_a_function_that_is_not_periodic_has_fewer_high_frequencies():
-    x = np.linspace(0, 1, 48).reshape(1, 48, 1).astype("float32")
-    high = {}
-    for order in (0, 4):
-        longer = np.array(layers.FourierContinuation(16, order)(x))[0, :, 0]
-        high[order] = np.abs(np.fft.rfft(longer))[16:].max()
-    assert high[4] < 0.02 * high[0]
-
-
 @pytest.mark.parametrize(
     ("shape", "points", "expected"),
     [

@@ -114,23 +114,6 @@ def test_tucker_ranks_are_those_of_tensorly(sizes, share, ranks):
     assert spectral_conv.tucker_ranks(sizes, share) == ranks
 
 
-@pytest.mark.parametrize("modes", [(3,), (2, 3), (1, 2, 3)])
-def test_channels_first_and_bias_and_activation(rng, modes):
-    shape = (2, *range(4, 4 + len(modes)), 3)
-    options = {"use_bias": True, "activation": "tanh"}
-    last, inputs = layer_and_inputs(rng, shape, modes, data_format="channels_last", **options)
-    last.bias.assign(rng.normal(size=3))
-    first = CLASSES[len(modes)](3, modes, data_format="channels_first", **options)
-    moved = np.moveaxis(inputs, -1, 1)
-    first.build(moved.shape)
-    first.set_weights(last.get_weights())
-    expected = np.tanh(
-        reference(inputs, keras.ops.convert_to_numpy(last.kernel), modes) + last.bias.numpy()
-    )
-    assert_close(compute(last, inputs), expected)
-    assert_close(compute(first, moved), np.moveaxis(expected, -1, 1))
-
-
 def test_unknown_size(rng):
     layer, inputs = layer_and_inputs(rng, (2, 8, 10, 2), (2, 3))
     symbolic = keras.Input((None, None, 2))
@@ -215,13 +198,6 @@ def test_too_many_modes(modes, sizes):
     layer = CLASSES[len(modes)](1, modes)
     with pytest.raises(ValueError, match="`modes` must not exceed the spectrum.*Received: modes="):
         layer.build((None, *sizes, 1))
-
-
-def test_too_many_modes_for_a_later_input():
-    layer = spectral_conv.SpectralConv1D(1, 4)
-    layer(np.zeros((1, 8, 1)))
-    with pytest.raises(ValueError, match="`modes` must not exceed the spectrum"):
-        layer(np.zeros((1, 5, 1)))
 
 
 def test_wrong_input_shapes():

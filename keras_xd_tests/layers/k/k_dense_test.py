@@ -1,13 +1,11 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_xd import kmatrix, layers
 from keras_xd.core.searchable import architecture_variables, searchable_layers
 from keras_xd.kmatrix import constructions
 from keras_xd.testing import assert_close, check_layer
-from keras_xd_tests.gradient_check import assert_gradients
 
 
 def dense_kernel(layer, inputs):
@@ -68,19 +66,6 @@ def test_more_axes_and_unknown_sizes(rng):
     assert model.output.shape == (None, None, 4, 5)
     x = rng.standard_normal((2, 3, 4, 7)).astype("float32")
     assert_close(model.predict(x, verbose=0), x @ dense_kernel(layer, 7))
-
-
-@pytest.mark.parametrize(
-    "warm_start, inputs, units", [("random_orthogonal", 6, 9), ("random_unitary", 300, 20)]
-)
-def test_gradients_by_finite_differences(inputs, units, warm_start, rng):
-    layer = layers.KDense(units, depth=3, warm_start=warm_start, seed=3)
-    x = rng.standard_normal((3, inputs)).astype("float32")
-    layer.build(x.shape)
-    weight = rng.standard_normal((3, units)).astype("float32")
-    assert len(layer.trainable_variables) == 2
-    loss = lambda: tf.reduce_sum(weight * layer(x) ** 2)  # noqa: E731
-    assert_gradients(loss, layer.trainable_variables)
 
 
 def test_parameters_grow_as_n_log_n():

@@ -4,14 +4,12 @@ import json
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_xd import layers
 from keras_xd.core.searchable import architecture_variables, flatten_layers, freeze_architecture
 from keras_xd.finalizing.finalizer import finalize
 from keras_xd.graph import cloning
 from keras_xd.testing import assert_close
-from keras_xd_tests.gradient_check import assert_gradients
 from keras_xd_tests.layers.xd import definition
 
 
@@ -35,20 +33,6 @@ def test_a_convolution_is_finalized_to_dense_matrices():
     layer = layers.KOpConv1D(4, 3, padding="same")
     layer.build((None, 8, 2))
     assert layer.depth == (1, 1, 1) and type(layer.finalize()) is layers.StaticXD
-
-
-def test_gradients_by_finite_differences(rng):
-    operation = layers.KOperation(depth=2, warm_start="random_unitary", seed=3)
-    first = layers.KOpConv2D(2, 3, padding="circular", operation=operation)
-    second = layers.KOpConv2D(2, 2, padding="circular", operation=operation)
-    x = rng.standard_normal((2, 5, 6, 2)).astype("float32")
-    weight = rng.standard_normal((2, 5, 6, 2)).astype("float32")
-    model = keras.Sequential([first, second])
-    model.build(x.shape)
-
-    loss = tf.function(lambda: tf.reduce_sum(weight * model(x) ** 2), autograph=False)
-    assert len(model.trainable_variables) == 4 + 6
-    assert_gradients(loss, model.trainable_variables)
 
 
 def shared_model(**arguments):

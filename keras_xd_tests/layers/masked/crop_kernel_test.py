@@ -75,14 +75,6 @@ def test_outputs_stay_where_they_are(case, depthwise, rng):
     assert_close(np.asarray(cropped(y)), np.asarray(layer(x)))
 
 
-def test_nothing_lies_around_where_keras_pads_the_same():
-    layer = keras.layers.Conv2D(1, (5, 4), padding="same")
-    found = crop_kernel.crop(layer, (None, 8, 9, 1), [(1, 4), (1, 3)])
-    assert not found.around and found.config == {"kernel_size": (3, 2), "padding": "same"}
-    layer = keras.layers.Conv1D(1, 5, padding="causal")
-    assert crop_kernel.crop(layer, (None, 8, 1), [(4, 5)]).config["padding"] == "causal"
-
-
 def test_what_keras_cannot_crop_is_kept():
     layer = keras.layers.Conv1D(1, 5, data_format="channels_first")
     found = crop_kernel.crop(layer, (None, 1, 8), [(1, 4)])

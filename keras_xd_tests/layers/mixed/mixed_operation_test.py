@@ -30,30 +30,6 @@ def softmax(logits):
     return powers / powers.sum()
 
 
-@pytest.mark.parametrize("rank", [1, 2])
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"padding": "same", "activation": "tanh"},
-        {"strides": 2, "groups": 2, "padding": "same"},
-        {"kernel_size": 5, "strides": 2, "dilation_rate": 1},
-        {"dilation_rate": 2, "use_bias": False},
-    ],
-)
-def test_mixture_is_the_sum_of_its_operations(rank, arguments, rng):
-    """Those of `discrete_operation_test`, which are compared with NumPy."""
-    x = rng.standard_normal((2, *(9, 8)[:rank], 4)).astype("float32")
-    layer = built(layers.MixedOperation(rank, 6, **arguments), rng, x.shape)
-    pairs = zip(softmax(layer.logits), layer.operations, strict=True)
-    expected = sum(
-        probability * np.asarray(inner.operate(keras.ops.convert_to_tensor(x)))
-        for probability, inner in pairs
-    )
-    expected = layer.activation(expected + (0 if layer.bias is None else np.asarray(layer.bias)))
-    assert layer(x).shape == layer.compute_output_shape(x.shape)
-    assert_close(np.asarray(layer(x)), np.asarray(expected, "float32"))
-
-
 @pytest.mark.parametrize(
     "arguments, own",
     [

@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd import kmatrix, layers
+from keras_xd import layers
 from keras_xd.kmatrix import families
-from keras_xd.testing import assert_close, check_layer
+from keras_xd.testing import check_layer
 
 FAMILIES = (*families.FAMILIES, "dense")
 every_family = pytest.mark.parametrize("family", FAMILIES)
@@ -22,23 +22,6 @@ def test_layer(family, sizes):
     arguments = {"units": 10, "family": family, "activation": "tanh", "seed": 1}
     arguments |= {"density": 0.6} if sizes is None else {"sizes": sizes}
     check_layer(layers.StructuredDense, arguments, (3, 5, 6), run_jit=family == "monarch")
-
-
-@every_family
-@pytest.mark.parametrize("shape", [(30, 42), (42, 30)])
-def test_a_projected_kernel_is_used(family, shape, rng):
-    kernel = rng.normal(size=shape)
-    layer = layers.StructuredDense(shape[1], family, density=0.5, bias_initializer="normal")
-    x = rng.normal(size=(4, 2, shape[0])).astype("float32")
-    layer.build(x.shape)
-    projection = layer.project(kernel)
-    assert projection.error == (0 if family == "dense" else pytest.approx(projection.error))
-    expected = x @ projection.matrix.T + keras.ops.convert_to_numpy(layer.bias)
-    assert_close(np.array(layer(x)), expected)
-    assert_close(np.array(layer.kernel.dense()), projection.matrix.T)
-    if family != "dense":
-        assert projection.error == kmatrix.project_to(kernel.T, family, 0.5).error
-        assert layer.count_params() <= 0.5 * kernel.size + shape[1]
 
 
 @every_family

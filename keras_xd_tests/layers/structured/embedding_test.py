@@ -87,22 +87,6 @@ def test_the_start_has_the_deviation_asked_for(family, deviation):
     assert np.sqrt(np.mean(np.square(found))) == pytest.approx(deviation, rel=0.15)
 
 
-@every_family
-def test_a_step_of_adam_changes_rows_as_those_of_keras(family, rng):
-    tokens = np.arange(64, dtype="int32")
-    y = rng.normal(size=(64, 32)).astype("float32")
-
-    def change(layer):
-        model = keras.Sequential([keras.Input((), dtype="int32"), layer])
-        model.compile(keras.optimizers.Adam(1e-4), "mse", run_eagerly=True)
-        before = plain_array(layer(tokens))
-        model.fit(tokens, y, batch_size=64, verbose=0)
-        return np.sqrt(np.mean(np.square(plain_array(layer(tokens)) - before)))
-
-    own = change(layers.StructuredEmbedding(64, 32, family, density=0.5, seed=0))
-    assert 1 / 3 < own / change(keras.layers.Embedding(64, 32)) < 3
-
-
 def test_rows_that_no_token_has():
     assert [rows_of(count) for count in (1, 2, 3, 50, 4096, 10000, 30522)] == [
         *(1, 2, 3, 52, 4096, 10048, 30528)

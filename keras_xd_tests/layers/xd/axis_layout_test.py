@@ -53,35 +53,6 @@ def test_sizes_are_the_cheapest_that_are_exact():
     assert axis_layout.axis_geometry(32, 3, 1, 1, "same", radix=64).padded_size == 33
 
 
-def test_radices_that_do_not_fit():
-    with pytest.raises(
-        ValueError, match=r"multiply to the size.*\(2, 16\) \(product 32\), size 30"
-    ):
-        axis_layout.axis_geometry(30, 3, 1, 1, "circular", (2, 16))
-    with pytest.raises(ValueError, match=r"at least 33.*\(2, 16\) \(product 32\)"):
-        axis_layout.axis_geometry(32, 3, 1, 1, "same", (2, 16))
-
-
-@pytest.mark.parametrize(
-    "radix, expected",
-    [
-        (None, (None, None)),
-        (4, (4, 4)),
-        ((4, 8), ((4, 8), (4, 8))),
-        ([[4, 8], None], ((4, 8), None)),
-        (((4, 8), 3), ((4, 8), 3)),
-    ],
-)
-def test_radix_of_each_axis(radix, expected):
-    assert axis_layout.axis_radices(radix, 2) == expected
-
-
-@pytest.mark.parametrize("radix", [1, "2", ((4, 8), 3, 2), ((4, 8), 1)])
-def test_impossible_radices(radix):
-    with pytest.raises(ValueError, match="Received: radix="):
-        axis_layout.axis_radices(radix, 2)
-
-
 @pytest.mark.parametrize("kernel, stride, dilation", [(2, 1, 1), (3, 2, 1), (4, 1, 3), (5, 3, 1)])
 @pytest.mark.parametrize("size", [12, 13])
 def test_same_padding_and_its_windows_are_those_of_keras(size, kernel, stride, dilation):

@@ -40,15 +40,6 @@ def test_output_padding(kernel, strides, extra, padding, rng):
     assert_twin(twin, layer, x)
 
 
-def test_several_groups_of_blocks(rng):
-    arguments = dict(filters=2, kernel_size=5, strides=3, padding="same")
-    twin = keras.layers.Conv1DTranspose(**arguments)
-    layer = layers.XDConv1DTranspose(**arguments, depth=3)
-    x = rng.standard_normal((1, 400, 1)).astype("float32")
-    assert_twin(twin, layer, x)
-    assert len(layer.plans[0].groups) > 1
-
-
 @pytest.mark.parametrize("strides, dilation", [(1, 1), (2, 1), (1, 2)])
 def test_circular_padding_adds_at_the_other_end(strides, dilation, rng):
     layer = layers.XDConv1DTranspose(

@@ -4,17 +4,6 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.testing import assert_close
-from keras_xd_tests.layers.xd.drop_in_checks import assert_twin
-
-
-@pytest.mark.parametrize(
-    "kernel, multiplier, strides, dilation, padding",
-    [(1, 3, 1, 1, "valid"), (2, 1, 3, 1, "same"), (5, 3, 1, 2, "valid"), (2, 1, 1, 2, "same")],
-)
-def test_equals_depthwise_conv1d(kernel, multiplier, strides, dilation, padding, rng):
-    arguments = (kernel, strides, padding, multiplier, None, dilation)
-    x = rng.standard_normal((2, 11, 4)).astype("float32")
-    assert_twin(keras.layers.DepthwiseConv1D(*arguments), layers.XDDepthwiseConv1D(*arguments), x)
 
 
 @pytest.mark.parametrize("start", ["identity", "average_pooling"])

@@ -170,39 +170,6 @@ def test_a_start_is_nearest_to_itself_at_distance_zero(number, name):
     assert list(found.distances.values()) == sorted(found.distances.values())
 
 
-def test_nearest_follows_a_layer_from_one_operation_to_another():
-    options = {"frequency_bias": True, "channel_gates": True}
-    layer = built(layers.XDConv1D, (12, 3), 3, 3, **CIRCULAR, **options)
-    target = built(layers.XDConv1D, (12, 3), 3, 3, warm_start="identity", **CIRCULAR)
-    start = [variable.numpy() for variable in layer.architecture_variables]
-    found = []
-    for step in (0.0, 0.05, 0.95, 1.0):
-        pairs = zip(layer.architecture_variables, start, target.architecture_variables, strict=True)
-        for variable, old, new in pairs:
-            variable.assign((1 - step) * old + step * new.numpy())
-        found.append(nearest_operation(layer).operation)
-    assert found == ["convolution", "convolution", "identity", "identity"]
-
-
-def test_averaged_ignores_how_a_map_is_written():
-    layer = built(layers.XDConv1D, (10, 2), 3, 3, radix=10, **CIRCULAR)
-    k, _, m, _, _ = layer.architecture_variables  # one stage each, so that factors move exactly
-    k.assign(4 * k)
-    m.assign(m / 4)
-    assert operation_distance(layer, "convolution", "averaged") == 0.0
-    assert operation_distance(layer, "convolution", "euclidean") > 0.1
-    assert operation_distance(layer, "convolution", "frobenius") > 0.1
-
-
-def test_unit_impulse_as_own_kernel_is_the_identity():
-    layer = built(layers.XDConv1D, (9, 2), 2, 3, padding="same")
-    kernel = np.zeros((3, 2, 2), "float32")
-    kernel[1] = np.eye(2)
-    layer.kernel.assign(kernel)
-    assert operation_distance(layer, "identity", "own_kernel") < 1e-6
-    assert operation_distance(layer, "identity", "averaged") > 1
-
-
 def test_operations_that_do_not_fit_are_left_out():
     layer = built(layers.XDConv2D, (6, 6, 3), 5, 3, padding="same")
     found = nearest_operation(layer)
@@ -247,19 +214,6 @@ def test_measuring_changes_nothing():
     assert (random.random(), np.random.rand()) == expected
     for now, then in zip(layer.get_weights(), before, strict=True):
         np.testing.assert_array_equal(now, then)
-
-
-@pytest.mark.parametrize("name", ["convolution", "average_pooling", "fourier_operator"])
-def test_fitted_does_not_change_with_scale(name):
-    options = {"frequency_bias": True, "channel_gates": True}
-    layer = built(layers.XDConv1D, (12, 3), 3, 3, scale=0.3, **CIRCULAR, **options)
-    before = operation_distance(layer, name, "fitted")
-    k, _, m, _, gates = layer.architecture_variables
-    k.assign(50 * k)
-    m.assign(m / 3)
-    gates.assign(gates * 0.01)
-    assert operation_distance(layer, name, "fitted") == pytest.approx(before, rel=1e-4)
-    assert 0 < before <= 1
 
 
 def test_only_a_map_without_size_is_zero():

@@ -120,15 +120,6 @@ def test_the_best_ranks_are_the_best_of_all(rng):
         assert found == (None if expected is None else expected[2])
 
 
-def test_float64_is_float64(rng):
-    layer = layers.XDConv2D(3, 3, padding="same", dtype="float64")
-    layer.build((None, 9, 8, 2))
-    inputs = rng.standard_normal((2, 9, 8, 2))
-    outputs, expected = np.array(exact(layer)(inputs)), np.array(layer(inputs))
-    assert outputs.dtype == "float64"
-    assert np.abs(outputs - expected).max() < 1e-13 * np.abs(expected).max()
-
-
 @pytest.mark.parametrize("name", ["2-D", "depthwise"])
 def test_layer_checks(name, rng):
     layer, shape = moved(name, rng)

@@ -2,29 +2,8 @@ import math
 
 import pytest
 
-from keras_xd import kmatrix, layers
-from keras_xd.kmatrix.radix import parameter_count
+from keras_xd import layers
 from keras_xd.layers.xd import finalized_sizes
-from keras_xd.layers.xd.axis_layout import axis_geometry
-
-
-def axes(sizes, kernel_size, depth=1):
-    geometry = [axis_geometry(size, kernel_size, 1, 1, "same") for size in sizes]
-    return geometry, [kmatrix.plan(g.padded_size, depth=depth) for g in geometry]
-
-
-@pytest.mark.parametrize("sizes", [(32, 32), (16, 200), (1024,), (7, 9, 8)])
-@pytest.mark.parametrize("depth", [1, 3])
-def test_compact_plans_hold_no_more_numbers_than_the_search(sizes, depth):
-    geometry, plans = axes(sizes, 3, depth)
-    depths = (depth,) * 3
-    compact = finalized_sizes.compact_plans(geometry, plans, depths)
-    assert [plan.radices for plan in compact] == [plan.radices for plan in plans]
-    options = {"use_bias": True, "frequency_bias": False, "channel_gates": False}
-    found = finalized_sizes.sizes("kernel", geometry, plans, depths, (4, 8, 1), **options)
-    stages = sum(parameter_count(plan.n, plan.radices, 3 * depth) for plan in plans)
-    kernel = 3 ** len(sizes) * 4 * 8
-    assert kernel + 8 < found.parameters <= stages + kernel + 8
 
 
 def test_auto_takes_one_of_both_by_its_rule(monkeypatch):

@@ -98,15 +98,6 @@ def test_outputs_are_those_of_the_searched_layer_and_sizes_as_forecast(name, rng
     assert chosen == layer.finalized_sizes(shape, chosen.form)
 
 
-def test_gates_without_a_bias_are_part_of_the_kernel(rng):
-    layer, _ = moved("gates", rng)
-    gates = layer.architecture_variables[-1]
-    static = layer.finalize("kernel")
-    kernel, before, gates = map(ops.convert_to_numpy, (static.kernel, layer.kernel, gates))
-    np.testing.assert_allclose(kernel, gates * before, rtol=1e-5)
-    assert not static.channel_gates
-
-
 @pytest.mark.parametrize("storage, bound", [("float16", 2e-3), ("bfloat16", 2e-2)])
 @every_form
 def test_half_precision_is_stored_and_float32_computed(keep, storage, bound, rng, tmp_path):

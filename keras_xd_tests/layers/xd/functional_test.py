@@ -57,19 +57,6 @@ def test_pieces_of_a_spectrum(sizes, frequencies):
     assert functional.spectrum_pieces(sizes, 64, 64) == frequencies
 
 
-@pytest.mark.parametrize("groups", [1, 2, 6])
-def test_channel_product_multiplies_complex_numbers(rng, groups):
-    x = rng.standard_normal((5, 2, 3, 6)).astype("float32")
-    spectrum = rng.standard_normal((2, 5, 6 // groups, 12)).astype("float32")
-    z = (x[:, 0] + 1j * x[:, 1]).reshape(5, 3, groups, 6 // groups)
-    d = (spectrum[0] + 1j * spectrum[1]).reshape(5, 6 // groups, groups, 12 // groups)
-    expected = np.einsum("fbgc,fcgo->fbgo", z, d).reshape(5, 3, 12)
-    for cuts in ([], [2]):
-        pieces = np.split(np.moveaxis(spectrum, 0, 1), cuts)
-        result = np.array(functional.channel_product(x, pieces, groups))
-        np.testing.assert_allclose(result[:, 0] + 1j * result[:, 1], expected, atol=1e-5)
-
-
 def test_multiply_adds_by_hand():
     geometry = [axis_layout.axis_geometry(32, 3, 1, 1, "circular")] * 2
     plans = [kmatrix.plan(32)] * 2

@@ -9,21 +9,6 @@ from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense
 
 
-def test_gradients_of_tensors_and_variables():
-    values = [tf.constant([1.0, 2.0]), tf.Variable([3.0, -1.0]), tf.constant(5.0)]
-
-    def function(found):
-        return tf.reduce_sum(found[0] ** 2 * found[1]), {"sum": found[0] + found[1]}
-
-    for compiled in (loss_and_gradients, tf.function(loss_and_gradients)):
-        loss, others, gradients = compiled(function, values)
-        assert float(loss) == 3.0 - 4.0
-        np.testing.assert_array_equal(others["sum"], [4.0, 1.0])
-        np.testing.assert_array_equal(gradients[0], [6.0, -4.0])
-        np.testing.assert_array_equal(gradients[1], [1.0, 4.0])
-        assert gradients[2] is None
-
-
 def test_gradients_of_embeddings_are_dense():
     table = tf.ones((4, 2))
     _, _, (gradient,) = loss_and_gradients(

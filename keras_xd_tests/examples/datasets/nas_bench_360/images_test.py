@@ -26,21 +26,6 @@ def test_records_of_cifar100(tmp_path):
     np.testing.assert_array_equal(again.inputs, train.inputs)
 
 
-def test_bad_records_of_cifar100(tmp_path):
-    tiny_files.cifar100(tmp_path)
-    file = tmp_path / "cifar-100-binary" / "test.bin"
-    for content in (b"", b"\0" * 3075):
-        file.write_bytes(content)
-        with pytest.raises(ValueError, match=f"3074 bytes each. Received: {len(content)} bytes"):
-            images.cifar100(tmp_path)
-    file.write_bytes(b"\0\x64" + b"\0" * 3072)
-    with pytest.raises(ValueError, match="from 0 to 99. Received: 100 to 100"):
-        images.cifar100(tmp_path)
-    (tmp_path / "cifar-100-binary" / "train.bin").write_bytes(b"\0" * 3074)
-    with pytest.raises(ValueError, match="a share of 0.2 for validation. Received: 1 samples"):
-        images.cifar100(tmp_path)
-
-
 def test_spheres(tmp_path):
     arrays = tiny_files.spherical(tmp_path)
     train, validation, test = images.spherical(tmp_path)

@@ -3,7 +3,6 @@
 import importlib
 
 import numpy as np
-import pytest
 
 from keras_xd_tests import example_scripts
 from keras_xd_tests.examples.datasets.nas_bench_360 import tiny_files
@@ -53,40 +52,3 @@ def test_parts(tmp_path):
     whole = proteins.distances(found["1p1A"])[..., 0]
     np.testing.assert_array_equal(proteins.window_of(test.outputs[1], 50), whole)
     np.testing.assert_array_equal(test.inputs[:][1, 5:55, 5:55, -1], test.inputs[1][5:55, 5:55, -1])
-
-
-def test_large_proteins_are_cropped(tmp_path):
-    found = tiny_files.psicov(tmp_path)
-    padded = np.pad(proteins.channels(found["1d1A"]), [(5, 5), (5, 5), (0, 0)])
-    far = np.pad(proteins.distances(found["1d1A"]), [(5, 5), (5, 5), (0, 0)], constant_values=100)
-    places = set()
-    for seed in range(3):
-        train, *_ = proteins.psicov(tmp_path, seed=seed)
-        inputs, outputs = train.inputs[0], train.outputs[0]
-        fits = [
-            (i, j)
-            for i in range(33)
-            for j in range(33)
-            if np.array_equal(inputs[..., -1], padded[i : i + 128, j : j + 128, -1])
-        ]
-        ((i, j),) = fits
-        expected = np.minimum(far[i : i + 128, j : j + 128], 16)
-        np.testing.assert_array_equal(outputs, expected)  # cropped at the same place
-        places.add((i, j))
-    assert len(places) > 1
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"pssm": np.ones((22, 40))}, r"Received: \{'pssm': \(22, 40\)\} in 1p0A.npz"),
-        ({"sa": None}, "1p0A.npz must hold the arrays .* sa"),
-        (tiny_files.protein(503, np.random.default_rng(0)), "at most 502 residues. Received: 503"),
-    ],
-)
-def test_bad_proteins(changed, message, tmp_path):
-    arrays = {**tiny_files.psicov(tmp_path)["1p0A"], **changed}
-    kept = {key: value for key, value in arrays.items() if value is not None}
-    np.savez(tmp_path / "psicov" / "proteins" / "1p0A.npz", **kept)
-    with pytest.raises(ValueError, match=message):
-        proteins.psicov(tmp_path)

@@ -46,23 +46,6 @@ def test_windows_of_records(tmp_path):
             assert set(part.outputs[part.groups == group]) == {rhythm}
 
 
-def test_bad_records(tmp_path):
-    tiny_files.ecg(tmp_path, "NAOX" * 3)
-    with pytest.raises(ValueError, match="Rhythms must be of .* Received: X"):
-        sequences.ecg(tmp_path)
-    table = tmp_path / "REFERENCE-v3.csv"
-    table.write_text("A00001,N\n" * 2)
-    with pytest.raises(ValueError, match="to set 0.5 of them apart. Received: 1"):
-        sequences.ecg(tmp_path)
-    io.savemat(tmp_path / "A1.mat", {"val": np.ones(1000)})
-    table.write_text("A1,N\n" * 10)
-    with pytest.raises(ValueError, match="more than 1000 samples. .* the longest of 1000 samples"):
-        sequences.ecg(tmp_path)
-    io.savemat(tmp_path / "A1.mat", {"other": np.ones(1000)})
-    with pytest.raises(ValueError, match="A1.mat must be a MATLAB file with the array `val`"):
-        sequences.ecg(tmp_path)
-
-
 def test_series_of_satellites(tmp_path):
     tiny_files.satellite(tmp_path)
     train, validation, test = sequences.satellite(tmp_path)

@@ -34,13 +34,6 @@ PICKLED = {
 }
 
 
-def right_answer(task, part):
-    """Return outputs of a network that knows everything."""
-    if task.kind == "classes":
-        return 9.0 * np.eye(task.outputs)[part.outputs]
-    return part.outputs[:]
-
-
 @pytest.mark.parametrize("name", tasks.TASKS)
 def test_a_folder_without_files_is_refused(name, tmp_path):
     for folder in (None, tmp_path):
@@ -88,10 +81,3 @@ def test_published_files_are_read(name, tmp_path, monkeypatch):
     assert equal == (name not in ("cosmic", "psicov", "fsd50k"))
     for part in tasks.load(name, tmp_path, subset=1):
         assert len(part) == 1 if part.groups is None else len(set(part.groups)) == 1
-
-
-def test_bad_arguments():
-    with pytest.raises(ValueError, match="one of .*'deepsea'.* Received: name='mnist'"):
-        tasks.load("mnist", None)
-    with pytest.raises(ValueError, match="`subset` must be at least 1. Received: subset=0"):
-        tasks.load("ecg", None, subset=0)

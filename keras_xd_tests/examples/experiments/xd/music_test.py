@@ -30,20 +30,6 @@ def options(tmp_path):
     return experiment.parse([*SMALL, *SHORT, "--output", str(tmp_path)])[0]
 
 
-def test_missing_and_other_files_are_refused(tmp_path, monkeypatch):
-    monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
-    with pytest.raises(ValueError, match="must hold music_jsb.npz. Received: data_dir=None"):
-        data.load()
-    other = {part: np.zeros((6, 87)) for part in data.PARTS}
-    offsets = {f"{part}_offsets": np.array([0, 2, 6]) for part in data.PARTS}
-    np.savez(tmp_path / data.FILE, **other, **offsets)
-    with pytest.raises(ValueError, match=r"Received: steps of shape \(6, 87\)"):
-        data.load(tmp_path)
-    good = {part: np.arange(6 * 88).reshape(6, 88) % 2 for part in data.PARTS}
-    np.savez(tmp_path / data.FILE, **good, **offsets)
-    assert [piece.shape for piece in data.load(tmp_path)[1]] == [(2, 88), (4, 88)]
-
-
 @pytest.mark.parametrize(("size", "context"), [(12, 8), (12, 1), (5, 4), (40, 3)])
 def test_every_step_is_scored_once_with_its_context(pieces, size, context):
     inputs, targets, scored = data.chunks(pieces, size, context)

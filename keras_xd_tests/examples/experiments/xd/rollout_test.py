@@ -4,7 +4,6 @@ import importlib
 import json
 
 import numpy as np
-import pytest
 
 from keras_xd_tests import example_scripts
 
@@ -46,10 +45,3 @@ def test_fields_are_kept_in_half_precision(rng):
     np.testing.assert_allclose(
         rollout.from_text(rollout.as_text(fields), 4), fields, rtol=1e-3, atol=1e-4
     )
-
-
-def test_results_of_other_settings_are_not_written_over(tmp_path, capsys):
-    (tmp_path / "rollout.md").write_text("mine")
-    with pytest.raises(SystemExit):
-        rollout.main([*SMALL.split(), "--output", str(tmp_path)])
-    assert "not overwritten" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_xd import kmatrix, layers
 from keras_xd.layers import warm_starts
-from keras_xd.testing import assert_close, check_variant
+from keras_xd.testing import assert_close
 
 SHAPES = {1: (3, 13, 4), 2: (3, 8, 9, 4), 3: (2, 5, 6, 4, 4)}
 RANKED = {1: layers.XDConv1D, 2: layers.XDConv2D, 3: layers.XDConv3D}
@@ -238,22 +238,6 @@ def test_starts_round_trip(start):
     assert type(restored) is type(start)
     assert restored.get_config() == start.get_config()
     assert isinstance(identifier, str) == (not start.get_config())
-
-
-@pytest.mark.parametrize(
-    "start",
-    [
-        "average_pooling",
-        "zero",
-        "fourier_operator",
-        warm_starts.Perturbed(
-            warm_starts.Composed("convolution", input=np.roll(np.arange(8), 3)), 0.05
-        ),
-    ],
-)
-def test_layer_checks(start, rng):
-    arguments = {"filters": 2, "kernel_size": 3, "padding": "circular", "depth": (1, 1, 3)}
-    check_variant(layers.XDConv1D, {**arguments, "warm_start": start, "seed": 1}, (3, 8, 2), rng)
 
 
 def bad(message, **arguments):
