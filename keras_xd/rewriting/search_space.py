@@ -136,9 +136,6 @@ class SearchSpace:
         Args:
             model, only, skip: as in `rewrite`.
             options: the other arguments of `rewrite` that are not what they are by default.
-
-        Raises:
-            ValueError: as `rewrite`.
         """
         options = dict(options)
         operations = self._checked_operations(options.pop("operations", ("convolution",)))
