@@ -32,10 +32,7 @@ def path_features(term: Term) -> dict[str, int]:
 
 
 class Forest:
-    """Random forest of 50 trees; the deviation is that among the trees.
-
-    `out_of_bag` predicts the points, each by the trees that did not see it.
-    """
+    """Random forest of 50 trees; the deviation is that among the trees."""
 
     @check_types
     def __init__(

@@ -131,19 +131,12 @@ class GaussianProcess:
         return self._alpha / precisions, precisions
 
     def leave_one_out(self) -> float:
-        """Return the mean log density of targets, each predicted by all others.
-
-        Rasmussen and Williams, "Gaussian processes for machine learning", 2006, equations 5.10 to
-        5.12.
-        """
+        """Return the mean log density of targets, each predicted by all others."""
         errors, precisions = self._left_out()
         return float(np.mean(0.5 * np.log(precisions / (2 * np.pi)) - 0.5 * errors**2 * precisions))
 
     def believe(self, grams: ArrayLike, count: int) -> "GaussianProcess":
-        """Return the process that also has observed its own mean at `count` pending points.
-
-        `grams` are as before, of the observed points followed by the pending ones.
-        """
+        """Return the process that also has observed its own mean at `count` pending points."""
         other = object.__new__(GaussianProcess)
         other.__dict__.update(self.__dict__)
         other.grams = np.asarray(grams, float)

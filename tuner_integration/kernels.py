@@ -293,11 +293,7 @@ class HierarchicalKernel:
         iterations: int,
         weights: Sequence[float] | np.ndarray,
     ) -> Callable[[Sequence[list[Features]]], np.ndarray]:
-        """Return a function from features of new terms to the weighted sum `(new, known)`.
-
-        `iterations` are those of the whole terms that count. Weights are ≥ 0, the whole terms'
-        last. Features of kernels whose weight is 0 are not needed.
-        """
+        """Return a function from features of new terms to the weighted sum `(new, known)`."""
         scales = np.sqrt(weights)
         limits = [None] * (len(self.kernels) - 1) + [iterations]
         limits = {index: limit for index, limit in enumerate(limits) if scales[index] > 0}

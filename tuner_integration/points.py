@@ -18,11 +18,7 @@ _STEP = 0.1
 
 
 class PointSpace:
-    """Draws, varies and compares points, which are tuples of pairs `(name, value)`.
-
-    The value of an architecture is a `Term`, that of a hyperparameter what
-    KerasTuner says. Inactive conditional hyperparameters have no pair.
-    """
+    """Draws, varies and compares points, which are tuples of pairs `(name, value)`."""
 
     @check_types
     def __init__(
@@ -101,11 +97,7 @@ class PointSpace:
     def squared_distances(
         self, left: Sequence[Point], right: Sequence[Point]
     ) -> dict[str, np.ndarray]:
-        """Return squared distances `(left, right)` of each ordinary hyperparameter, 0 to 1.
-
-        Ordered ones are compared by their cumulative probability, others are equal or not;
-        a hyperparameter that is active in one point only counts 1.
-        """
+        """Return squared distances `(left, right)` of each ordinary hyperparameter, 0 to 1."""
         found = {}
         for name, hps in self._tuned().items():
             a, b = ([dict(point).get(name) for point in points] for points in (left, right))

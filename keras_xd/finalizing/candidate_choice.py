@@ -37,13 +37,7 @@ def within_budget(
     target: float,
     measure: str | Callable[[keras.Model], float | Tensor] = "multiply_adds",
 ) -> list[str]:
-    """Return the candidate of each mixture that is most likely, of those within a budget.
-
-    With the probabilities `p` and the costs `c` of the candidates these are the choices `k` of the
-    largest `Σ_l log p_l[k_l]` of which the model costs at most `target`: the candidates of the
-    largest probabilities, if the budget allows. A cost is what the model costs more with the whole
-    probability on that candidate, so it must be a sum over the layers.
-    """
+    """Return the candidate of each mixture that is most likely, of those within a budget."""
     budget.check_arguments(target, 0.0, measure)
     layers = mixtures(model)
     if not layers:

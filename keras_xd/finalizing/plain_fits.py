@@ -20,16 +20,7 @@ ROUNDING = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """A plain layer that may take the place of an operation.
-
-    Attributes:
-        operation: "convolution", "depthwise convolution", "average pooling", "identity", "zero" or
-            "Fourier operator".
-        distance: norm of the difference of both linear maps, divided by that of the operation.
-        multiply_adds: of the plain layer, for one sample; poolings count 0, as in `complexity`.
-        kernel_size: of the plain layer; of a Fourier operator its modes.
-        padding, dilation: of the plain layer.
-    """
+    """A plain layer that may take the place of an operation."""
 
     operation: str
     distance: float
@@ -46,13 +37,7 @@ class Fit:
 
 
 class LinearMap:
-    """The linear map of a built XD-operation with its own kernel, and the plain layers nearest.
-
-    Attributes:
-        layer: the layer.
-        total: squared norm of the map.
-        channels: number of input channels.
-    """
+    """The linear map of a built XD-operation with its own kernel, and the plain layers nearest."""
 
     def __init__(self, layer):
         self.layer = layer

@@ -28,13 +28,7 @@ def prune(model: keras.Model) -> keras.Model:
 
 
 class _MaskedGraph:
-    """What can be known of a graph with masked layers before it is copied.
-
-    Attributes:
-        trace: its `cloning.Trace`.
-        times: how often each operation is called in all graphs, by its id.
-        calls: its calls, by their keys.
-    """
+    """What can be known of a graph with masked layers before it is copied."""
 
     def __init__(self, trace, times):
         self.trace, self.times = trace, times

@@ -28,15 +28,7 @@ from keras_xd.layers.xd.finalized_sizes import LOW_RANK
 
 @dataclasses.dataclass(frozen=True)
 class Replacement:
-    """A layer in place of a searched one.
-
-    Attributes:
-        before, after: the two layers.
-        form: as in `LayerReport`.
-        snap: what `snap` found.
-        reason: as `left_because` in `LayerReport`.
-        candidate: as in `LayerReport`.
-    """
+    """A layer in place of a searched one."""
 
     before: SearchableLayer
     after: keras.layers.Layer

@@ -47,11 +47,7 @@ class LayerReport(LayerChange):
 
 @dataclasses.dataclass(frozen=True)
 class FinalizingReport:
-    """What `finalize` leaves as `report` at its result; `str()` of it is a table.
-
-    Attributes:
-        rows: a `LayerReport` for each searched layer.
-    """
+    """What `finalize` leaves as `report` at its result; `str()` of it is a table."""
 
     rows: tuple[LayerReport, ...]
 

@@ -20,14 +20,7 @@ from keras_xd.rewriting.twins import AVERAGE_POOLING
 
 @dataclasses.dataclass(frozen=True)
 class Snap:
-    """What `snap` found.
-
-    Attributes:
-        layer: the built plain layer, or `None` where the operation stays.
-        operation: what the plain layer computes, or of the nearest one.
-        distance: its relative distance, `None` where none could be compared.
-        reason: why the operation stays, or `None`.
-    """
+    """What `snap` found."""
 
     layer: keras.layers.Layer | None = None
     operation: str | None = None

@@ -21,14 +21,7 @@ from keras_xd.grammar.topologies import (
 
 @dataclasses.dataclass(frozen=True)
 class Edge:
-    """An operation between two nodes of a `NetworkGraph`.
-
-    Attributes:
-        source: number of the node that gives the input.
-        target: number of the node that gets the output.
-        term: the operation, or what was folded.
-        operation: name of the operation; nonterminal and topology of what was folded.
-    """
+    """An operation between two nodes of a `NetworkGraph`."""
 
     source: int
     target: int
@@ -38,14 +31,7 @@ class Edge:
 
 @dataclasses.dataclass(frozen=True)
 class NetworkGraph:
-    """A term without its hierarchy: nodes that add up what arrives, operations on the edges.
-
-    Attributes:
-        inputs: tuple of the input nodes.
-        output: the output node.
-        edges: tuple of `Edge`s, those into a node in the order of the arguments.
-        merges: dictionary from the nodes that do not add to "stack" or "concatenate".
-    """
+    """A term without its hierarchy: nodes that add up what arrives, operations on the edges."""
 
     inputs: tuple[int, ...]
     output: int

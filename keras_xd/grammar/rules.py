@@ -15,14 +15,7 @@ _SYMBOL = re.compile(r"(?:(?!->)[^\s\[\]()|#])+")
 
 @dataclasses.dataclass(frozen=True, eq=False)  # one object each, compared by identity
 class Production:
-    """One way to expand a nonterminal.
-
-    Attributes:
-        nonterminal: the symbol on the left.
-        operator: the first symbol on the right, a terminal: a topology or a primitive.
-        arguments: the other symbols on the right.
-        weight: how likely it is drawn, beside the other productions of the nonterminal.
-    """
+    """One way to expand a nonterminal."""
 
     nonterminal: str
     operator: str
@@ -37,19 +30,7 @@ class Production:
 
 
 class Rules:
-    """The productions of a grammar and what follows from them.
-
-    Attributes:
-        start: the start symbol.
-        productions: dictionary from each nonterminal to the tuple of its productions, distinct.
-        following: nested dictionaries from each nonterminal to its operators, from those to their
-            first arguments and so on; `None` where a production may end.
-        by_operator: dictionary from each operator to the list of its productions.
-        least_depth: dictionary from each production and nonterminal to its least possible depth.
-        height: dictionary from each nonterminal to the largest depth of its terms, `math.inf` if
-            it is recursive.
-        max_depth: bound of the depth of whole terms.
-    """
+    """The productions of a grammar and what follows from them."""
 
     def __init__(self, start, productions, max_depth):
         self.start = start

@@ -93,10 +93,7 @@ class Term:
         return self
 
     def formula(self) -> str:
-        """Return the term as in the paper: `Topology(argument, …)`, without nonterminals.
-
-        `Grammar.parse` reads it again.
-        """
+        """Return the term as in the paper: `Topology(argument, …)`, without nonterminals."""
         return self._written(
             lambda node: f"{node.operator}(" if node.arguments else node.operator, "", ", "
         )
@@ -133,28 +130,7 @@ class Term:
             stack.extend(reversed(node.arguments))
 
     def fold(self, level: int) -> "Term":
-        """Return the term down to depth `level`: the nodes there stand without their arguments.
-
-        At level 0 only the root's nonterminal and topology are left; from level `depth` on the
-        term is whole. Folded terms are what the hierarchical Weisfeiler-Lehman kernel compares; a
-        grammar does not parse them.
-
-        Args:
-            level: integer ≥ 0.
-
-        Returns:
-            A `Term`.
-
-        Raises:
-            ValueError: the level is negative or no integer.
-
-        Example:
-
-        >>> from keras_xd.grammar import parse
-        >>> term = parse("(S Linear2 (C Linear1 (OP conv)) (OP zero))")
-        >>> print(term.fold(0), term.fold(1))
-        (S Linear2) (S Linear2 (C Linear1) (OP zero))
-        """
+        """Return the term down to depth `level`: the nodes there stand without their arguments."""
         validation.positive_integer(level, "level", least=0)
         stack, results = [(self, level, False)], []
         while stack:

@@ -114,15 +114,7 @@ class DartsTopology(Topology):
 
 @dataclasses.dataclass(frozen=True)
 class BranchTopology(Topology):
-    """Branches that begin at one tensor and are joined again.
-
-    Attributes:
-        branches: number of branches.
-        split: whether each branch gets a part of the channels, by primitives `part1of2`, …, and
-            not all of them.
-        join: "add", "concatenate" or "stack".
-        then: primitive behind what is joined, such as "matmul" of the values of two branches.
-    """
+    """Branches that begin at one tensor and are joined again."""
 
     branches: int = 2
     split: bool = False

@@ -77,15 +77,7 @@ _KEEPS_CHANNELS_APART = {
 
 @dataclasses.dataclass
 class Channels:
-    """The channels of one or several tensors, which are masked together or not at all.
-
-    Attributes:
-        size: how many.
-        free: whether nothing but the layers below reads or makes them.
-        producers: the layers that make them: plain convolutions and dense layers.
-        consumers: the layers that read them, likewise.
-        members: the depthwise convolutions between.
-    """
+    """The channels of one or several tensors, which are masked together or not at all."""
 
     size: int
     free: bool
@@ -128,11 +120,7 @@ def find_channels(
 
 
 class _Groups:
-    """The channels of the tensors of a graph, filled call by call.
-
-    Attributes:
-        groups: every `Channels` that is not a part of another, in the order of their makers.
-    """
+    """The channels of the tensors of a graph, filled call by call."""
 
     def __init__(self):
         self.groups = []

@@ -19,15 +19,7 @@ _SIMPLE = (bool, int, float, complex, str, bytes, type(None))
 
 @dataclasses.dataclass(frozen=True)
 class OperationCall:
-    """One call of a layer or operation in a graph.
-
-    Attributes:
-        graph: the model in whose graph it is; `None` of a call in a layer.
-        operation: the layer or operation.
-        number: how often it was called before in the graph.
-        args, kwargs: the arguments.
-        outputs: the outputs as a flat list of `keras.KerasTensor`.
-    """
+    """One call of a layer or operation in a graph."""
 
     graph: keras.Model | None
     operation: keras.Operation
@@ -132,15 +124,7 @@ def _set_state(graphs, copies, replaced):
 
 
 class Trace:
-    """The calls in a graph.
-
-    Attributes:
-        graph: the graph.
-        view: a copy of the graph, of the same tensors as the calls.
-        calls: every `OperationCall`, in order. Sets of calls are sets of places in this list.
-        uses: how often each tensor is an argument or an output of the graph, by its id.
-        makers: the place of the call that a tensor comes from, by the tensor's id.
-    """
+    """The calls in a graph."""
 
     def __init__(self, graph, shapes=None):
         self.graph, self.calls, self._probes = graph, [], {}

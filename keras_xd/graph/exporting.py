@@ -99,10 +99,7 @@ def export(
 
 @contextlib.contextmanager
 def _statistics_as_arrays(model):
-    """Make arrays of the statistics of Keras' normalizations.
-
-    They are tensors beside the weights, which ONNX files would have as further inputs.
-    """
+    """Make arrays of the statistics of Keras' normalizations."""
     found = [x for x in flatten_layers(model) if isinstance(x, keras.layers.Normalization)]
     before = [(layer.mean, layer.variance) for layer in found]
     for layer, statistics in zip(found, before, strict=True):
@@ -321,10 +318,7 @@ def _tolerance(model):
 
 
 def _warn_of_size(format, model, paths):
-    """Warn of a file that is much larger than the weights of the model in it.
-
-    Of an OpenVINO file, written as a graph and its weights, the weights count.
-    """
+    """Warn of a file that is much larger than the weights of the model in it."""
     size = sum(os.path.getsize(path) for path in paths[:-1] or paths)
     weights = weight_bytes(model)
     if size > max(_LARGE_FILE, _LARGE_RATIO * weights):

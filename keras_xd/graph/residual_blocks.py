@@ -13,13 +13,7 @@ from keras_xd.graph.skips import is_addition
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """One residual block in a graph.
-
-    Attributes:
-        call: the call of the addition.
-        place: the place of the branch among the arguments of the call, flattened.
-        layers: the layers of the branch, those on which nothing but the sum depends.
-    """
+    """One residual block in a graph."""
 
     call: cloning.OperationCall
     place: int

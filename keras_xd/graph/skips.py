@@ -13,16 +13,7 @@ _MIXED = {"float16": "mixed_float16", "bfloat16": "mixed_bfloat16"}
 
 @dataclasses.dataclass(frozen=True)
 class Skip:
-    """One identity skip connection in a graph.
-
-    Attributes:
-        path: name of a layer in it, `<addition>_skip`, after those of the nested models around it.
-        call: a call of the addition.
-        place: the place of the skip among the arguments of the call, flattened.
-        shapes: the set of its shapes in all calls of the graph, batch size `None`.
-        dtype: the dtype policy of a layer in it.
-        calls: how often the graph is called.
-    """
+    """One identity skip connection in a graph."""
 
     path: str
     call: cloning.OperationCall

@@ -15,37 +15,7 @@ _LEAST_GAIN = 4e-4  # relative decrease of the error between checks that makes m
 
 @check_types
 def nearest_blast(matrix: ArrayLike, blocks: int, rank: int, steps: int = 20) -> Projection:
-    """Return a BLAST matrix near to a matrix, by alternating least squares.
-
-    Block `(i, j)` of `blocks × blocks` is `U_i diag(s_ij) V_jᵀ`. The search starts at the nearest
-    matrix of this rank and its error never rises, so it is never behind that one.
-
-    Args:
-        matrix: real array of shape `(rows, columns)`.
-        blocks: number of blocks along each side, which divides rows and columns.
-        rank: columns of `U_i` and `V_j`, at most the smaller side.
-        steps: most sweeps over the factors.
-
-    Returns:
-        A `Projection` with factors `U` of shape `(blocks, rows / blocks, rank)`, `s` of shape
-        `(blocks, blocks, rank)` and `V` of shape `(blocks, columns / blocks, rank)`.
-
-    Raises:
-        ValueError: for a matrix, blocks, rank or steps outside these rules.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import kmatrix
-    >>> matrix = np.random.default_rng(0).normal(size=(8, 12))
-    >>> found = kmatrix.project_to(matrix, "blast", sizes={"blocks": 2, "rank": 3})
-    >>> found.error < kmatrix.project_to(matrix, "low_rank", sizes={"rank": 3}).error
-    True
-
-    Reference:
-        Lee et al., "BLAST: Block-Level Adaptive Structured Matrices for Efficient Deep Neural
-        Network Inference", 2024. The paper projects by gradient descent.
-    """
+    """Return a BLAST matrix near to a matrix, by alternating least squares."""
     matrix, _ = structured.checked(matrix)
     validation.positive_integer(blocks, "blocks")
     structured.check_divides(blocks, matrix.shape)

@@ -19,28 +19,7 @@ _LARGEST_SLICE = 64
 
 @check_types
 def nearest_low_rank(matrix: ArrayLike, rank: int, inputs: ArrayLike | None = None) -> Projection:
-    """Return the nearest matrix `L R` of a rank: exact, by the singular value decomposition.
-
-    Args:
-        matrix: real array of shape `(rows, columns)`.
-        rank: the rank, at most the smaller side.
-        inputs: array of shape `(samples, columns)`; the errors of the outputs for these inputs are
-            then lowered in place of those of the matrix, exactly too.
-
-    Returns:
-        A `Projection` with factors `L` of shape `(rows, rank)` and `R` of shape `(rank, columns)`.
-
-    Raises:
-        ValueError: for a matrix, rank or inputs outside these rules.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import kmatrix
-    >>> found = kmatrix.project_to(np.outer([1, 2], [3, 4, 5]), "low_rank", sizes={"rank": 1})
-    >>> found.parameters, found.error < 1e-12
-    (5, True)
-    """
+    """Return the nearest matrix `L R` of a rank: exact, by the singular value decomposition."""
     matrix, inputs = structured.checked(matrix, inputs)
     rows, columns = matrix.shape
     if validation.positive_integer(rank, "rank") > min(rows, columns):
@@ -56,39 +35,7 @@ def nearest_low_rank(matrix: ArrayLike, rank: int, inputs: ArrayLike | None = No
 
 @check_types
 def nearest_monarch(matrix: ArrayLike, blocks: int, inputs: ArrayLike | None = None) -> Projection:
-    """Return the nearest Monarch matrix of `blocks` blocks: exact, by a decomposition per slice.
-
-    With rows `i = (p, i')` and columns `j = (j', q)`, `p` and `q` counting blocks,
-
-        A[(p, i'), (j', q)] = L[p, i', q] · R[p, j', q]
-
-    so a slice of fixed `p` and `q` has rank one. It is the block tensor train of two cores of rank
-    1: first `blocks` products of `blocks × columns / blocks`, then of `rows / blocks × blocks`.
-
-    Args:
-        matrix: real array of shape `(rows, columns)`.
-        blocks: number of blocks, which divides rows and columns.
-        inputs: as in `nearest_block_tensor_train`.
-
-    Returns:
-        A `Projection` with factors `R` of shape `(blocks, columns / blocks, blocks)` and `L` of
-        shape `(blocks, rows / blocks, blocks)`, axes as above.
-
-    Raises:
-        ValueError: for a matrix, blocks or inputs outside these rules.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import kmatrix
-    >>> found = kmatrix.project_to(np.eye(16), "monarch", sizes={"blocks": 4})
-    >>> found.parameters, found.error < 1e-12
-    (128, True)
-
-    Reference:
-        Dao et al., "Monarch: Expressive Structured Matrices for Efficient and Accurate Training",
-        2022.
-    """
+    """Return the nearest Monarch matrix of `blocks` blocks: exact, by a decomposition per slice."""
     matrix, inputs = structured.checked(matrix, inputs)
     rows, columns = matrix.shape
     validation.positive_integer(blocks, "blocks")
@@ -107,43 +54,7 @@ def nearest_block_tensor_train(
     rank: int,
     inputs: ArrayLike | None = None,
 ) -> Projection:
-    """Return a block tensor train near to a matrix, by one decomposition per slice and core.
-
-    With rows `(i_1, …, i_c)` and columns `(j_1, …, j_c)` in row-major order an entry is
-
-        A[i, j] = Π_t G_t[a_{t-1}; i_1 … i_t; j_t; j_{t+1} … j_c; a_t]   summed over all a
-
-    where `a_t` has the size `rank` and `a_0` and `a_c` have size 1. Two cores are found exactly.
-    More are found one after the other, whose squared error is at most `c - 1` times the smallest
-    one.
-
-    Args:
-        matrix: real array of shape `(rows, columns)`.
-        row_factors: integers whose product is the number of rows, two or more.
-        column_factors: as many, whose product is the number of columns.
-        rank: size of the axes between cores, cut where a slice has no more.
-        inputs: array of shape `(samples, columns)`; the errors of the outputs are then lowered. The
-            first core is chosen as if inputs with different `j_2 … j_c` were uncorrelated, the last
-            one is the best for the others.
-
-    Returns:
-        A `Projection` with the cores as factors, of the axes above.
-
-    Raises:
-        ValueError: for a matrix, factors, rank or inputs outside these rules.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import kmatrix
-    >>> matrix = np.random.default_rng(0).normal(size=(8, 12))
-    >>> sizes = {"row_factors": (4, 2), "column_factors": (3, 4), "rank": 2}
-    >>> kmatrix.project_to(matrix, "block_tensor_train", sizes=sizes).error < 1e-12
-    True
-
-    Reference:
-        Qiu et al., "Compute Better Spent: Replacing Dense Layers with Structured Matrices", 2024.
-    """
+    """Return a block tensor train near to a matrix, by one decomposition per slice and core."""
     matrix, inputs = structured.checked(matrix, inputs)
     row_factors, column_factors = tuple(row_factors), tuple(column_factors)
     validation.positive_integer(rank, "rank")

@@ -32,11 +32,7 @@ def zero(radices: Sequence[int]) -> Stages:
 
 
 def dft(radices: Sequence[int], *, inverse: bool = False, unitary: bool = False) -> Stages:
-    """Stages of the rising butterfly `B` of the DFT `F = B · P`, `P` the digit reversal.
-
-    As `F` is symmetric, `Bᵀ = P F` is the spectrum in digit-reversed order. The inverse is
-    `B = F⁻¹ Pᵀ`. All stages have the same part in the scale.
-    """
+    """Stages of the rising butterfly `B` of the DFT `F = B · P`, `P` the digit reversal."""
     sign = 2j if inverse else -2j
     exponent = 0.5 if unitary else float(inverse)
     stages = []
@@ -79,10 +75,7 @@ def random_unitary(radices: Sequence[int], rng: np.random.Generator) -> Stages:
 def random_orthogonal(
     radices: Sequence[int], rng: np.random.Generator, leading: tuple[int, ...] = ()
 ) -> Stages:
-    """Stages whose blocks are Haar-random real orthogonal; the product is orthogonal.
-
-    With `leading` axes, those of so many butterflies at once.
-    """
+    """Stages whose blocks are Haar-random real orthogonal; the product is orthogonal."""
     shapes = [(*leading, *shape) for shape in stage_shapes(radices)]
     return [_haar(rng.standard_normal(shape)).astype(complex) for shape in shapes]
 

@@ -21,34 +21,7 @@ def nearest_kaleidoscope(
     steps: int = 0,
     seed: int | None = None,
 ) -> Projection:
-    """Return a K-matrix whose upper left corner is near to a matrix.
-
-    The matrix is continued by zeros to the size `n` of `padded_size`. One butterfly is found by
-    hierarchical decompositions, two radices exactly; more of them, and refinement by `steps`
-    sweeps, by `project`, whose time grows with `n³`: for sizes up to a few hundred.
-
-    Args:
-        matrix: real array of shape `(rows, columns)`.
-        radix: as in `padded_size`.
-        depth: number of butterflies.
-        steps: most sweeps of refinement.
-        seed: seed of a random start, for more than one butterfly.
-
-    Returns:
-        A `Projection` with one factor, the weights of a `KMatrix` without imaginary parts.
-
-    Raises:
-        ValueError: for a matrix, radix, depth or steps outside these rules.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import kmatrix
-    >>> matrix = np.random.default_rng(0).normal(size=(6, 10))
-    >>> found = kmatrix.project_to(matrix, "kaleidoscope", sizes={"radix": (3, 4)})
-    >>> found.factors[0].shape, found.bound <= found.error <= 1
-    ((1, 1, 84), True)
-    """
+    """Return a K-matrix whose upper left corner is near to a matrix."""
     matrix, _ = structured.checked(matrix)
     size = radices.padded_size(max(matrix.shape), radix)
     factors = radices.factorise(size, radix)

@@ -62,12 +62,7 @@ def nearest_butterfly(matrix: ArrayLike, radix: Radix = None, *, rising: bool = 
 def refine(
     butterflies: Sequence[Stages], matrix: ArrayLike, steps: int = 50
 ) -> tuple[list[Stages], list[float]]:
-    """Improve a K-matrix by alternating least squares over its stages, in at most `steps` sweeps.
-
-    Given all other stages, `P = L W R` is linear in the blocks of a stage `W`, and
-    `‖A - L W R‖²` is lowered by preconditioned conjugate gradients on its normal equations, from
-    the stage's current blocks: the error never rises. Memory and time grow with `n²` and `n³`.
-    """
+    """Improve a K-matrix by at most `steps` sweeps of alternating least squares over its stages."""
     radices = tuple(stage.shape[-1] for stage in butterflies[0])
     matrix, _ = _checked(matrix, radices)
     # The stages as factors of P from left to right: 1 … m transposed, then m … 1, and so on.

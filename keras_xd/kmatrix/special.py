@@ -64,11 +64,7 @@ def kronecker(left: Sequence[Stages], right: Sequence[Stages]) -> list[Stages]:
 
 
 def hadamard(radices: Sequence[int]) -> list[Stages]:
-    """Return the generalised Hadamard matrix, of entries of modulus 1.
-
-    It is the Kronecker product of Sylvester's matrices where a radix is a power of two and of
-    Fourier matrices elsewhere (Walsh–Chrestenson), so that `H Hᴴ = n I` for every size.
-    """
+    """Return the generalised Hadamard matrix, of entries of modulus 1."""
     stages = constructions.identity(radices)
     for stage, r in zip(stages, radices, strict=True):
         index = np.arange(r)
@@ -136,10 +132,7 @@ def toeplitz(column: np.ndarray, row: np.ndarray, radices: Sequence[int]) -> lis
 
 
 def haar(radices: Sequence[int]) -> list[Stages]:
-    """Return the orthonormal Haar wavelet transform of mixed radix, coarse to fine.
-
-    H_{rn} = [H_n ⊗ W_r[0]; I_n ⊗ W_r[1]; …; I_n ⊗ W_r[r - 1]].
-    """
+    """Return the orthonormal Haar wavelet transform of mixed radix, coarse to fine."""
     stages, order = constructions.identity(radices), np.zeros(1, dtype=int)
     for stage, r in zip(stages, radices, strict=True):
         wave = np.cos(np.pi * np.outer(np.arange(r), np.arange(r) + 0.5) / r) * np.sqrt(2 / r)

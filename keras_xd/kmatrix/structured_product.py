@@ -26,14 +26,7 @@ SIZES = {
 
 @dataclasses.dataclass(frozen=True)
 class StructuredProduct(abc.ABC):
-    """How vectors are multiplied by a matrix of a family and size.
-
-    Attributes:
-        inputs: columns of the matrix, the size of a vector.
-        units: rows of the matrix, the size of a result.
-        family: name of the family.
-        sizes: its sizes.
-    """
+    """How vectors are multiplied by a matrix of a family and size."""
 
     inputs: int
     units: int
@@ -149,11 +142,7 @@ class DenseProduct(StructuredProduct):
 
 @dataclasses.dataclass(frozen=True)
 class TrainProduct(StructuredProduct):
-    """A block tensor train, of which low rank and Monarch are cases; see `nearest_…`.
-
-    Attributes:
-        row_factors, column_factors, rank: as in `nearest_block_tensor_train`.
-    """
+    """A block tensor train, of which low rank and Monarch are cases; see `nearest_…`."""
 
     row_factors: tuple[int, ...]
     column_factors: tuple[int, ...]
@@ -239,11 +228,7 @@ class TrainProduct(StructuredProduct):
 
 @dataclasses.dataclass(frozen=True)
 class BlastProduct(StructuredProduct):
-    """A BLAST matrix: arrays `V`, `s` and `U`, in this order.
-
-    Attributes:
-        blocks, rank: as in `nearest_blast`.
-    """
+    """A BLAST matrix: arrays `V`, `s` and `U`, in this order."""
 
     blocks: int
     rank: int
@@ -294,12 +279,7 @@ class BlastProduct(StructuredProduct):
 
 @dataclasses.dataclass(frozen=True)
 class KaleidoscopeProduct(StructuredProduct):
-    """The corner of a K-matrix, real here; its array is the weights of `KMatrix`.
-
-    Attributes:
-        plan: the `Plan` of one butterfly.
-        depth: how many there are.
-    """
+    """The corner of a K-matrix, real here; its array is the weights of `KMatrix`."""
 
     plan: radices.Plan
     depth: int

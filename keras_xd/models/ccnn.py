@@ -78,9 +78,6 @@ def ccnn(
         A `keras.Model` with outputs `(batch, classes)` or `(batch, *spatial, classes)`, whatever
         Keras' image data format.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Example:
 
     >>> import keras_xd

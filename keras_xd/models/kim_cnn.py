@@ -38,9 +38,6 @@ def kim_cnn(
     Returns:
         A `keras.Model` from word numbers `(batch, length)` to `(batch, classes)`.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Example:
 
     >>> import numpy as np

@@ -28,9 +28,6 @@ def lenet(
     Returns:
         A `keras.Model`; 62,006 parameters at `(32, 32, 3)` with 10 classes.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Example:
 
     ```python

@@ -59,9 +59,6 @@ def nos_search_network(
     Returns:
         A `keras.Model`.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Example:
 
     >>> import keras_xd
@@ -149,9 +146,6 @@ def nos_network(
     Returns:
         A `keras.Model`.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Example:
 
     >>> import keras_xd
@@ -191,23 +185,14 @@ def nos_imagenet_network(
     and `channels`, come before the cells, and the pooling of the auxiliary output has strides 2.
 
     Args:
-        genotype: a `keras_xd.genotypes.Genotype`.
-        cells: number of cells, at least 3.
         channels: channels of each node of the first cells, an even number.
-        input_shape: height, width and channels of one image.
-        classes: number of outputs, which are logits.
         auxiliary: whether there is the second output. Images must be at least 193 pixels high and
             wide for it.
-        drop_path: the probability, from 0 to below 1.
-        seed: an integer makes the drop-path reproducible.
-        name: name of the model.
-        calibration_gate: as in `keras_xd.layers.HeterogeneousCell`.
+        genotype, cells, input_shape, classes, drop_path, seed, name, calibration_gate: as in
+            `nos_network`.
 
     Returns:
         A `keras.Model`.
-
-    Raises:
-        ValueError: an argument is out of its range.
 
     Example:
 

@@ -41,9 +41,6 @@ def protein_resnet(
         `(batch, residues, residues, 1)`, whatever Keras' image data format; 38,595 trainable
         parameters with 57 features.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Example:
 
     >>> import numpy as np

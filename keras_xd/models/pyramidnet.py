@@ -42,9 +42,6 @@ def pyramidnet(
         A `keras.Model`; with depth 110 and alpha 84 it has 2,528,712 trainable parameters at
         `(32, 32, 3)` with 10 classes, and 176, 288 and 400 channels behind the stages.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Example:
 
     >>> from keras_xd import models

@@ -29,9 +29,6 @@ def resnet20(
     Returns:
         A `keras.Model`; 269,722 trainable parameters at `(32, 32, 3)` with 10 classes.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Example:
 
     ```python

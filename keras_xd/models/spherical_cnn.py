@@ -29,9 +29,6 @@ def spherical_cnn(
     Returns:
         A `keras.Model`; 30,570 parameters at `(60, 60, 1)` with 10 classes.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Example:
 
     >>> import keras_xd

@@ -48,9 +48,6 @@ def tcn(
         A `keras.Model` from `(batch, steps, channels)` to `(batch, steps, outputs)`, whatever
         Keras' image data format; 278,938 parameters at 88 channels and 88 outputs, dilated or not.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Example:
 
     >>> import numpy as np

@@ -33,9 +33,6 @@ def fcn(
         A `keras.Model` from `(batch, steps, channels)` to `(batch, classes)`, whatever Keras'
         image data format; 264,962 trainable parameters at one channel and two classes.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Example:
 
     >>> from keras_xd import models
@@ -73,18 +70,11 @@ def resnet1d(
     so on. Batch normalization is as in `fcn`.
 
     Args:
-        input_shape: `(steps, channels)`. The number of steps may be `None`, but a search over the
-            operations has to know it.
-        classes: number of outputs, which are logits.
+        input_shape, classes, name: as in `fcn`.
         filters: channels of the three blocks.
-        name: name of the model.
 
     Returns:
-        A `keras.Model` from `(batch, steps, channels)` to `(batch, classes)`, whatever Keras'
-        image data format; 504,258 trainable parameters at one channel and two classes.
-
-    Raises:
-        ValueError: an argument is out of its range.
+        A `keras.Model` as of `fcn`; 504,258 trainable parameters at one channel and two classes.
 
     Example:
 
@@ -149,9 +139,6 @@ def inception_time(
     Returns:
         A `keras.Model` from `(batch, steps, channels)` to `(batch, classes)`, whatever Keras'
         image data format; 420,450 trainable parameters at one channel and two classes.
-
-    Raises:
-        ValueError: an argument is out of its range.
 
     Example:
 

@@ -33,9 +33,6 @@ def wide_lenet(
     Returns:
         A `keras.Model`; 1,144,650 parameters at `(32, 32, 3)` with 10 classes.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Example: a search space where the second and the third K-operation are one.
 
     >>> import keras_xd

@@ -35,9 +35,6 @@ def wide_resnet(
     Returns:
         A `keras.Model`; 8,949,210 trainable parameters at `(32, 32, 3)` with 10 classes, WRN-40-4.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Example:
 
     ```python

@@ -15,18 +15,7 @@ SEES_LATER_STEPS = "its twin would see later steps, which this causal model does
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A place of a model where a searchable layer may stand.
-
-    Attributes:
-        path: names of the layers around the layer, and its own.
-        operation: `"convolution"`, `"pooling"` or `"skip"`; of other layers `"layer"`.
-        layer: the layer there, `None` for a skip.
-        shape: the shape of its input, `None` if unknown.
-        reason: why it cannot be rewritten; `None` if it can, and then all sizes are known.
-        skip: the `Skip`, `None` for a layer.
-        calls: how often it is called.
-        causal: whether what takes its place must not see later steps.
-    """
+    """A place of a model where a searchable layer may stand."""
 
     path: str
     operation: str

@@ -22,13 +22,7 @@ RECIPE = {"rate": 1e-3, "rewrite_options": {}, "compile_options": {}, "phases": 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is rewritten.
-
-    Attributes:
-        found: every `Candidate`, with the reasons why some are left.
-        chosen: list of `(candidate, new layer)`, the layers not yet built.
-        options: the space's options.
-    """
+    """What is rewritten."""
 
     found: list[Candidate]
     chosen: list[tuple[Candidate, keras.layers.Layer]]
@@ -142,9 +136,6 @@ class SearchSpace:
         Args:
             model, only, skip: as in `rewrite`.
             options: the other arguments of `rewrite` that are not what they are by default.
-
-        Raises:
-            ValueError: as `rewrite`.
         """
         options = dict(options)
         operations = self._checked_operations(options.pop("operations", ("convolution",)))

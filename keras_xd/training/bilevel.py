@@ -204,11 +204,7 @@ def _gradients(search, data, variables, values, fixed=()):
 
 
 def _second_derivatives(search, data, architecture, weights, direction, factor):
-    """Return `factor · ∇²_αw L · u` of a batch for a direction `u` of the weights.
-
-    It is the central difference `factor (∇_α L(w + εu, α) - ∇_α L(w - εu, α)) / 2ε`, with
-    `ε = perturbation / ‖u‖₂`.
-    """
+    """Return `factor · ∇²_αw L · u` of a batch for a direction `u` of the weights."""
     dtype = keras.config.floatx()
     direction = [
         ops.zeros_like(w) if u is None else u for u, w in zip(direction, weights, strict=True)

@@ -243,14 +243,7 @@ def _surroundings(callback):
 
 
 def check_samples(model, x, y, loss, data):
-    """Raise `ValueError`, or warn, of arrays that a training would go wrong with.
-
-    Args:
-        model: the model to train.
-        x, y: the samples; data sets, without `y`, are not looked at.
-        loss: that of the training.
-        data: the other arguments of `fit`, validation data among them.
-    """
+    """Raise `ValueError`, or warn, of arrays that a training would go wrong with."""
     if y is None:
         return
     validation = data.get("validation_data")

@@ -8,11 +8,7 @@ import tensorflow as tf
 
 
 class GeneratorBatches:
-    """The batches of a Python generator as a dataset, from the first one on.
-
-    Attributes:
-        size: the number of samples in the first batch.
-    """
+    """The batches of a Python generator as a dataset, from the first one on."""
 
     def __init__(self, generator, convert, name, ahead=1):
         rule = f"The {name} data must have at least one batch of samples. Received: a generator"

@@ -36,29 +36,7 @@ def heatmap(values: ArrayLike) -> np.ndarray:
 
 @check_types
 def spectra(arrays: Mapping[str, ArrayLike], title: str = "") -> np.ndarray | None:
-    """Return the singular values of matrices as an image of one curve each, on a logarithmic scale.
-
-    An array of one axis is drawn as it is, by its absolute values in descending order. Arrays of
-    other numbers of axes, those larger than 1024, and those with values that are not finite are
-    left out.
-
-    Args:
-        arrays: dictionary of names and arrays of numbers.
-        title: text above the curves.
-
-    Returns:
-        Array of shape `(320, 480, 3)` and type `uint8`, or `None` if no array is left.
-
-    Raises:
-        ValueError: if an array is empty or does not hold numbers.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd.visualization.images import spectra
-    >>> spectra({"one": np.eye(4), "two": np.diag([1.0, 2.0, 3.0])}).shape
-    (320, 480, 3)
-    """
+    """Return the singular values of matrices as an image of one logarithmic curve each."""
     found = {name: _spectrum(values) for name, values in arrays.items()}
     found = {name: values for name, values in found.items() if values is not None}
     if not found:

@@ -23,14 +23,7 @@ _PANEL = 1.08  # inches
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """The linear map between two channels, on a window of positions.
-
-    Attributes:
-        responses: array `(input positions, *output sizes of the window)`, one impulse a row.
-        places: by axis, the input positions of the window, in the order before a permutation.
-        kept: by axis, its output positions.
-        sizes: by axis, the number of all input positions.
-    """
+    """The linear map between two channels, on a window of positions."""
 
     responses: np.ndarray
     places: Sequence[np.ndarray]

@@ -84,9 +84,6 @@ class CCNNBlock(ConfiguredLayer, SearchableLayer):
     Output shape:
         That of the input.
 
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
-
     Example:
 
     >>> import numpy as np

@@ -109,9 +109,6 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
     Output shape:
         That of the input; unknown spatial sizes with dynamic rendering of learned resolutions.
 
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
-
     Example:
 
     >>> import numpy as np
@@ -394,52 +391,14 @@ class _RankedCKConv(CKConv):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class CKConv1D(_RankedCKConv):
-    """Continuous kernel convolution of sequences, of learned size: see `CKConv`.
-
-    Args:
-        network: a `KernelNetwork`, which other layers may share, or `None` for one of its own.
-        kernel_size: as in `CKConv`.
-        **kwargs: all other arguments of `CKConv`.
-
-    Input shape:
-        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
-
-    Output shape:
-        That of the input; an unknown number of steps with dynamic rendering of learned resolutions.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layers.CKConv1D(padding="causal")(np.ones((2, 100, 3))).shape
-    TensorShape([2, 100, 3])
-    """
+    """As `CKConv`, over one spatial axis."""
 
     fixed_rank = 1
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class CKConv2D(_RankedCKConv):
-    """Continuous kernel convolution of images, of learned size: see `CKConv`.
-
-    Args:
-        network: a `KernelNetwork`, which other layers may share, or `None` for one of its own.
-        kernel_size: as in `CKConv`.
-        **kwargs: all other arguments of `CKConv`.
-
-    Input shape:
-        `(batch, height, width, channels)`, or `(batch, channels, height, width)`.
-
-    Output shape:
-        That of the input; unknown spatial sizes with dynamic rendering of learned resolutions.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layers.CKConv2D(kernel_size=(9, 7))(np.ones((2, 16, 12, 3))).shape
-    TensorShape([2, 16, 12, 3])
-    """
+    """As `CKConv`, over two spatial axes."""
 
     fixed_rank = 2
 
@@ -515,31 +474,6 @@ class FlexConv1D(_FlexConv):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class FlexConv2D(_FlexConv):
-    """Convolution of images with a kernel of Gabor filters and of learned size: see `FlexConv1D`.
-
-    Args:
-        network: a `KernelNetwork` of `"magnet"`, which other layers may share, or `None` for one of
-            its own, of 32 units.
-        kernel_size: as in `CKConv`.
-        alias_penalty: factor of `KernelNetwork.alias_penalty`, which is added to the loss.
-        **kwargs: all other arguments of `CKConv`.
-
-    Input shape:
-        `(batch, height, width, channels)`, or `(batch, channels, height, width)`.
-
-    Output shape:
-        That of the input; unknown spatial sizes with dynamic rendering of learned resolutions.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layers.FlexConv2D(kernel_size=7)(np.ones((2, 16, 12, 3))).shape
-    TensorShape([2, 16, 12, 3])
-
-    Reference:
-        Romero et al., "FlexConv: Continuous Kernel Convolutions with Differentiable Kernel Sizes",
-        2022.
-    """
+    """As `FlexConv1D`, over two spatial axes."""
 
     fixed_rank = 2

@@ -40,9 +40,6 @@ class CCNNEncoder(ConfiguredLayer, SearchableLayer):
     Output shape:
         `(batch, *spatial, units)`.
 
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
-
     Example:
 
     >>> import numpy as np
@@ -149,9 +146,6 @@ class StaticCCNNEncoder(ConfiguredLayer):
 
     Output shape:
         `(batch, *spatial, units)`.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
 
     Example:
 

@@ -29,10 +29,7 @@ class LongOptions(BiasOptions, total=False):
 
 
 class LongConvolution(BiasedLayer):
-    """Base class of the layers that convolve each channel with a long kernel of its own.
-
-    A subclass has the attributes `rank` and `circular`.
-    """
+    """Base class of the layers that convolve each channel with a long kernel of its own."""
 
     def __init__(
         self,

@@ -309,12 +309,7 @@ class KLayer(BiasedLayer):
 
 
 def _random_kernels(radices, leading, gain, rng):
-    """Return weights of random orthogonal K-matrices, scaled to give a vector the variance `gain`.
-
-    Args:
-        radices: of each butterfly.
-        leading: how many K-matrices, and of how many butterflies each.
-    """
+    """Return weights of random orthogonal K-matrices that give a vector the variance `gain`."""
     stages = constructions.random_orthogonal(radices, rng, leading)
     flat = [np.swapaxes(stage.real, -3, -1).reshape(*leading, 1, -1) for stage in stages]
     return np.concatenate(flat, axis=-1) * gain ** (0.5 / (len(stages) * leading[1]))

@@ -316,9 +316,6 @@ class KOpCausalConv1D(_KOperationLayer, XDCausalConv1D):
     Output shape:
         `(batch, new_steps, filters)` or `(batch, filters, new_steps)`, as in Keras.
 
-    Raises:
-        ValueError: as `XDCausalConv1D` and `KOpConv`.
-
     Example:
 
     >>> import numpy as np

@@ -85,9 +85,6 @@ class MaskedConv1D(_MaskedConvolution, keras.layers.Conv1D):
     Output shape:
         That of the Keras layer.
 
-    Raises:
-        ValueError: for arguments outside the rules of the two.
-
     Example:
 
     >>> import numpy as np
@@ -104,37 +101,7 @@ class MaskedConv1D(_MaskedConvolution, keras.layers.Conv1D):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class MaskedConv2D(_MaskedConvolution, keras.layers.Conv2D):
-    """A `keras.layers.Conv2D` whose kernel size and numbers of channels are learned.
-
-    It begins as the convolution of the same arguments and weights.
-
-    Args:
-        *args: as in `keras.layers.Conv2D`.
-        **kwargs: as in `keras.layers.Conv2D` and `MaskedLayer`: `mask_kernel`, `input_width`,
-            `output_width`, `depth_mask`, `block`, `initial_value`.
-
-    Input shape:
-        `(batch, height, width, channels)`, or as `data_format` says.
-
-    Output shape:
-        That of the Keras layer.
-
-    Raises:
-        ValueError: for arguments outside the rules of the two.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> width = layers.RelativeMask(name="width")
-    >>> first = layers.MaskedConv2D(8, 3, output_width=width)
-    >>> second = layers.MaskedConv2D(2, 1, input_width=width)
-    >>> second(first(np.ones((1, 5, 5, 1)))).shape
-    TensorShape([1, 3, 3, 2])
-    >>> _ = width.length.assign([0.0])
-    >>> [round(float(layer.complexity((1, 3, 3, 8))), 1) for layer in (first, second)]
-    [288.0, 72.0]
-    """
+    """As `MaskedConv1D`, over two spatial axes."""
 
     keras_class = keras.layers.Conv2D
 
@@ -154,9 +121,6 @@ class MaskedDepthwiseConv1D(_MaskedDepthwise, keras.layers.DepthwiseConv1D):
     Output shape:
         That of the Keras layer.
 
-    Raises:
-        ValueError: for arguments outside the rules of the two.
-
     Example:
 
     >>> import numpy as np
@@ -171,30 +135,7 @@ class MaskedDepthwiseConv1D(_MaskedDepthwise, keras.layers.DepthwiseConv1D):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class MaskedDepthwiseConv2D(_MaskedDepthwise, keras.layers.DepthwiseConv2D):
-    """A `keras.layers.DepthwiseConv2D` whose kernel size and number of channels are learned.
-
-    Args:
-        *args: as in `keras.layers.DepthwiseConv2D`.
-        **kwargs: as in `keras.layers.DepthwiseConv2D` and `MaskedLayer`. The mask of its channels
-            is `output_width`.
-
-    Input shape:
-        `(batch, height, width, channels)`, or as `data_format` says.
-
-    Output shape:
-        That of the Keras layer.
-
-    Raises:
-        ValueError: for arguments outside the rules of the two.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layer = layers.MaskedDepthwiseConv2D(3, padding="same", mask_kernel=True)
-    >>> layer(np.ones((1, 4, 4, 2))).shape
-    TensorShape([1, 4, 4, 2])
-    """
+    """As `MaskedDepthwiseConv1D`, over two spatial axes."""
 
     keras_class = keras.layers.DepthwiseConv2D
 
@@ -213,9 +154,6 @@ class MaskedDense(MaskedLayer, keras.layers.Dense):
 
     Output shape:
         `(batch, ..., units)`.
-
-    Raises:
-        ValueError: for arguments outside the rules of the two.
 
     Example:
 

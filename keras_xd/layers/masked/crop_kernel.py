@@ -10,13 +10,7 @@ _CROPPINGS = (keras.layers.Cropping1D, keras.layers.Cropping2D)
 
 @dataclasses.dataclass(frozen=True)
 class CroppedConvolution:
-    """How a convolution with a cropped kernel computes what it did with the whole one.
-
-    Attributes:
-        around: list of layers to call before the convolution: padding, cropping, or none.
-        config: what to change in the configuration of the convolution.
-        supports: `(start, stop)` of the taps that its kernel keeps, of each axis.
-    """
+    """How a convolution with a cropped kernel computes what it did with the whole one."""
 
     around: list
     config: dict

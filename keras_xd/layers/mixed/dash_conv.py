@@ -274,9 +274,7 @@ class DashConv(DashConvolution, ConvolutionOfAnyRank):
 
     Args:
         rank: number of spatial axes, 1 to 3. `DashConv1D`, `DashConv2D`, `DashConv3D` fix it.
-        filters, kernel_size, strides, padding, data_format, dilation_rate, groups, activation,
-            use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-            activity_regularizer, kernel_constraint, bias_constraint: as in a Keras convolution.
+        filters, kernel_size, *args: these and all others of a Keras convolution.
         kernel_sizes: the sizes `k` of the candidates, the same along every axis.
         dilations: the dilations `d`.
         relaxation: `"softmax"`, or `"gumbel"`: in training Gumbel noise is added to the logits, new
@@ -297,9 +295,6 @@ class DashConv(DashConvolution, ConvolutionOfAnyRank):
 
     Output shape:
         `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
 
     Example:
 

@@ -82,9 +82,6 @@ class DiscreteOperation(OperationLayer, ConvolutionOfAnyRank):
     Output shape:
         `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`.
 
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
-
     Example:
 
     >>> import numpy as np

@@ -221,9 +221,7 @@ class MixedOperation(MixedConvolution, ConvolutionOfAnyRank):
 
     Args:
         rank: number of spatial axes, 1 or 2. `MixedOperation1D` and `MixedOperation2D` fix it.
-        filters, kernel_size, strides, padding, data_format, dilation_rate, groups, activation,
-            use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-            activity_regularizer, kernel_constraint, bias_constraint: as in a Keras convolution.
+        filters, kernel_size, *args: these and all others of a Keras convolution.
             Strides, padding and groups hold for all operations, initializers, regularizers and
             constraints for all kernels.
         candidates: names of the operations, of
@@ -251,9 +249,6 @@ class MixedOperation(MixedConvolution, ConvolutionOfAnyRank):
 
     Output shape:
         `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
 
     Example:
 

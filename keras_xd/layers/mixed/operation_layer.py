@@ -20,11 +20,7 @@ class OperationOptions(ConvOptions, total=False):
 
 
 class OperationLayer(ConfiguredLayer):
-    """Base class of layers of DARTS operations whose outputs have the shape of a convolution's.
-
-    A subclass inherits from it and, after it, from a convolution of Keras, or from
-    `ConvolutionOfAnyRank`, and has the `rank`.
-    """
+    """Base class of layers of DARTS operations whose outputs have the shape of a convolution's."""
 
     add_weight = add_bounded_weight
     earlier_names = {"perturb": "other_weight"}

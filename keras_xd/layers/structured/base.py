@@ -111,15 +111,7 @@ class StructuredKernel:
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """What a kernel starts at.
-
-    Attributes:
-        ending: what it is called in its layer, after "/", or "".
-        kernel: the kernel.
-        projection: the matrix.
-        candidate: its name in a mixture, `None` elsewhere.
-        numbers: how many there were before, if not those of a matrix of this shape.
-    """
+    """What a kernel starts at."""
 
     ending: str
     kernel: StructuredKernel
@@ -130,17 +122,7 @@ class Start:
 
 @dataclasses.dataclass(frozen=True)
 class KernelSpecification:
-    """What a layer asks for a kernel.
-
-    Attributes:
-        inputs, units: its shape.
-        sizes: its sizes, `None` for those of the density.
-        name: beginning of the variables' names.
-        regularizer: that of the variables, `None` for `kernel_regularizer`.
-        seed_offset: is added to the seed.
-        deviation: that of the entries at the start, for a matrix of which rows are taken; `None`
-            for one that vectors are multiplied by.
-    """
+    """What a layer asks for a kernel."""
 
     inputs: int
     units: int

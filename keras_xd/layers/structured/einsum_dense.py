@@ -19,11 +19,7 @@ from keras_xd.layers.structured import base
 
 @dataclasses.dataclass(frozen=True)
 class EinsumEquation:
-    """What an equation such as `"abc,cde->abde"` does, with an axis's letter or index in `…`.
-
-    Attributes:
-        inputs, kernel, outputs: the axes of inputs, kernel and outputs.
-    """
+    """What an equation such as `"abc,cde->abde"` does, with an axis's letter or index in `…`."""
 
     inputs: tuple[str, ...]
     kernel: tuple[str, ...]

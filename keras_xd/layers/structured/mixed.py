@@ -189,9 +189,6 @@ class MixedEinsumDense(_MixedStructure, StructuredEinsumDense):
         families, densities, learning_rates, bias_initializer, kernel_regularizer, bias_regularizer,
             activity_regularizer, bias_constraint, seed: as in `MixedDense`.
 
-    Raises:
-        ValueError: as `StructuredEinsumDense` and `MixedDense`.
-
     Example:
 
     >>> import numpy as np
@@ -231,9 +228,6 @@ class MixedEmbedding(_MixedStructure, StructuredEmbedding):
         input_dim, output_dim, embeddings_stddev, mask_zero, learning_rates,
             embeddings_regularizer, activity_regularizer: as in `StructuredEmbedding`.
         families, densities, seed: as in `MixedDense`; the families without `"kaleidoscope"`.
-
-    Raises:
-        ValueError: as `StructuredEmbedding` and `MixedDense`.
 
     Example:
 
@@ -321,9 +315,6 @@ class MixedLSTM(_MixedRNN, StructuredLSTM):
         families, densities, learning_rates: as in `MixedDense`, of both kernels.
         **kwargs: as in `StructuredLSTM`.
 
-    Raises:
-        ValueError: as `StructuredLSTM` and `MixedDense`.
-
     Example:
 
     >>> import numpy as np
@@ -347,9 +338,6 @@ class MixedGRU(_MixedRNN, StructuredGRU):
         units: number of units.
         families, densities, learning_rates: as in `MixedDense`, of both kernels.
         **kwargs: as in `StructuredGRU`.
-
-    Raises:
-        ValueError: as `StructuredGRU` and `MixedDense`.
 
     Example:
 

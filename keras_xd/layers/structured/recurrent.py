@@ -263,25 +263,6 @@ class StructuredLSTM(_StructuredRNN):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class StructuredGRU(_StructuredRNN):
-    """A `GRU` layer whose kernel and recurrent kernel are structured matrices.
-
-    The kernels of the three gates stand side by side in one matrix of `3 units` units.
-
-    Args:
-        units: number of units.
-        family, density, sizes, learning_rates: as in `StructuredDense`, of both kernels.
-        recurrent_sizes: sizes of the recurrent kernel, `None` for `sizes`.
-        **kwargs: the arguments of `keras.layers.GRU`, as in `StructuredLSTM`.
-
-    Raises:
-        ValueError: as `StructuredDense`, and for `recurrent_dropout` and `reset_after=False`.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layers.StructuredGRU(32, "low_rank")(np.ones((2, 10, 16), "float32")).shape
-    TensorShape([2, 32])
-    """
+    """As `StructuredLSTM`, in place of a `keras.layers.GRU`, with `reset_after=True`."""
 
     cell_class = StructuredGRUCell

@@ -14,11 +14,7 @@ from keras_xd.layers.xd.warm_starts.operations import MATRICES
 
 
 class MatrixArchitecture(SearchableLayer):
-    """Base class of layers whose architecture is the matrices `K`, `L`, `M`, with `b` and `C`.
-
-    A subclass has `plans`, `warm_start`, `depth` and the methods by which `XDLayer` makes its
-    architecture variables.
-    """
+    """Base class of layers whose architecture is the matrices `K`, `L`, `M`, with `b` and `C`."""
 
     @property
     def random_start(self) -> warm_starts.Convolution:

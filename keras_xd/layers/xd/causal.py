@@ -45,17 +45,9 @@ class XDCausalConv1D(XDLayer, keras.layers.Conv1D):
     `n = k (steps - 1) + 1` each factor of `K`, `L` and `M` has `2 n²` numbers.
 
     Args:
-        filters: number of output channels.
-        kernel_size: integer or tuple of one integer, size of the kernel.
-        strides: integer or tuple; every `strides`-th output is kept.
-        data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
         dilation_rate: integer or tuple; together with strides too, unlike in Keras.
-        groups: number of groups the channels are split into.
-        activation: activation function, or `None`.
-        use_bias: whether a bias is added to the outputs.
-        kernel_initializer, bias_initializer: initializers of the model weights.
-        kernel_regularizer, bias_regularizer, activity_regularizer: optional regularizers.
-        kernel_constraint, bias_constraint: optional constraints.
+        filters, kernel_size, strides, data_format, *args: these and all others of
+            `keras.layers.Conv1D` but `padding`.
         depth: number of factors of each matrix, an integer or a triple `(K, L, M)`.
         warm_start: `"convolution"`, `"zero"` (the same with closed channel gates) or
             `"random_triangular"` (Gaussian rows), for which `"random_unitary"` stands here too.

@@ -94,19 +94,10 @@ class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
 
     Args:
         rank: number of spatial axes, 1, 2 or 3.
-        filters: number of output channels.
-        kernel_size: integer or tuple of `rank` integers, size of the kernel.
-        strides: integer or tuple; every `strides`-th output is kept.
         padding: `"valid"`, `"same"`, `"causal"` (rank 1), as in Keras, or `"circular"`: as "same",
             with the input continued periodically instead of by zeros.
-        data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
         dilation_rate: integer or tuple; together with strides too, unlike in Keras.
-        groups: number of groups the channels are split into.
-        activation: activation function, or `None`.
-        use_bias: whether a bias is added to the outputs.
-        kernel_initializer, bias_initializer: initializers of the model weights.
-        kernel_regularizer, bias_regularizer, activity_regularizer: optional regularizers.
-        kernel_constraint, bias_constraint: optional constraints.
+        filters, kernel_size, *args: these and all others of a Keras convolution.
         window_size: integer or tuple, at most `kernel_size` and by default equal to it: the size of
             the window that padding and output sizes are counted for. The weights around it, the
             odd one after it, let the kernel grow beyond that of the convolution it starts from.
@@ -246,19 +237,10 @@ class XDConvTranspose(TransposedXDLayer, ConvolutionOfAnyRank):
 
     Args:
         rank: number of spatial axes, 1, 2 or 3.
-        filters: number of output channels.
-        kernel_size: integer or tuple of `rank` integers, size of the kernel.
-        strides: integer or tuple; an input spreads to outputs this far apart.
         padding: `"valid"` or `"same"`, as in Keras, or `"circular"`: as "same", but what would be
             cut off at one end is added at the other.
-        output_padding: integer or tuple, or `None` for Keras' output size; see Keras.
-        data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
         dilation_rate: integer or tuple; together with strides too, unlike in Keras.
-        activation: activation function, or `None`.
-        use_bias: whether a bias is added to the outputs.
-        kernel_initializer, bias_initializer: initializers of the model weights.
-        kernel_regularizer, bias_regularizer, activity_regularizer: optional regularizers.
-        kernel_constraint, bias_constraint: optional constraints.
+        filters, kernel_size, *args: these and all others of a transposed Keras convolution.
         depth, radix, frequency_bias, channel_gates, architecture_regularizer, seed: as in `XDConv`.
         warm_start: `"convolution"` (the transposed one), `"zero"`, `"random_unitary"`, or an object
             of `keras_xd.layers.warm_starts` made of these.

@@ -77,17 +77,8 @@ class XDDepthwiseConv(DepthwiseXDLayer, ConvolutionOfAnyRank):
 
     Args:
         rank: number of spatial axes, 1, 2 or 3.
-        kernel_size: integer or tuple of `rank` integers, size of the kernel.
-        strides: integer or tuple; every `strides`-th output is kept.
-        padding: `"valid"`, `"same"` or `"circular"`, as in `XDConv`.
-        depth_multiplier: number of kernels for each channel.
-        data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
-        dilation_rate: integer or tuple; together with strides too, unlike in Keras.
-        activation: activation function, or `None`.
-        use_bias: whether a bias is added to the outputs.
-        depthwise_initializer, bias_initializer: initializers of the model weights.
-        depthwise_regularizer, bias_regularizer, activity_regularizer: optional regularizers.
-        depthwise_constraint, bias_constraint: optional constraints.
+        padding, dilation_rate: as in `XDConv`, without "causal".
+        kernel_size, *args: these and all others of a depthwise Keras convolution.
         window_size, depth, radix, warm_start, frequency_bias, channel_gates,
             architecture_regularizer, seed: as in `XDConv`.
 
@@ -100,9 +91,6 @@ class XDDepthwiseConv(DepthwiseXDLayer, ConvolutionOfAnyRank):
 
     Output shape:
         `(batch, *new_spatial, channels · depth_multiplier)`, or with the channels first.
-
-    Raises:
-        ValueError: as `XDConv`.
 
     Example:
 

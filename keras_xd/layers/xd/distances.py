@@ -31,13 +31,7 @@ ROUNDING = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class Nearest:
-    """What `nearest` returns.
-
-    Attributes:
-        operation: name of the nearest operation.
-        distances: the distance of every operation that the layer's geometry can express, by its
-            name, the smallest first.
-    """
+    """What `nearest` returns."""
 
     operation: str
     distances: dict[str, float]
@@ -45,12 +39,7 @@ class Nearest:
 
 @dataclasses.dataclass(frozen=True)
 class NearestTable:
-    """What `nearest` returns of a model; `str()` of it is a table.
-
-    Attributes:
-        rows: the `Nearest` of each XD-operation, by its path.
-        kinds: the names of their classes, by path.
-    """
+    """What `nearest` returns of a model; `str()` of it is a table."""
 
     rows: dict[str, Nearest]
     kinds: dict[str, str]

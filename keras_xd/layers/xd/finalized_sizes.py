@@ -16,14 +16,7 @@ LEAST_SAVING, MOST_FORMING = 0.5, 1.0
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """The sizes of a finalized XD-operation.
-
-    Attributes:
-        form: the form, `"spectrum"` or `"kernel"`.
-        parameters: number of weights.
-        multiply_adds: of one sample, without forming the spectrum.
-        forming: multiply–adds of forming the spectrum `L w`, once a call; 0 where it is stored.
-    """
+    """The sizes of a finalized XD-operation."""
 
     form: str
     parameters: int

@@ -17,13 +17,7 @@ SINGULAR = 1e-12
 
 @dataclasses.dataclass(frozen=True)
 class Tucker:
-    """A linear map `Σ_r P_1[r_1] ⊗ … ⊗ P_N[r_N] ⊗ G[r]`.
-
-    Attributes:
-        factors: for each axis an array `(rank, outputs, inputs)`, its matrices orthonormal.
-        core: array `(rank_1, …, rank_N, channels / groups, filters)`, largest entries first.
-        error: the Frobenius norm of what is left out, relative to that of the whole map.
-    """
+    """A linear map `Σ_r P_1[r_1] ⊗ … ⊗ P_N[r_N] ⊗ G[r]`."""
 
     factors: tuple[np.ndarray, ...]
     core: np.ndarray

@@ -46,12 +46,7 @@ class KernelAxis:
 
 @dataclasses.dataclass(frozen=True)
 class PlacedTransform:
-    """`L` along one axis, ready to be applied to a kernel that is placed on the circle.
-
-    Attributes:
-        analysis: `L`, a `ForwardTransform` of `n` real or complex entries.
-        weights: as in `KernelAxis`, indices.
-    """
+    """`L` along one axis, ready to be applied to a kernel that is placed on the circle."""
 
     analysis: ForwardTransform
     weights: np.ndarray

@@ -173,9 +173,6 @@ class SearchableResampled(Resampled, SearchableLayer):
         sizes: integer or tuple, the spatial sizes that the layer works at.
         activation: activation function of the output, or `None`.
 
-    Raises:
-        ValueError: as `Resampled`.
-
     Example:
 
     >>> import numpy as np

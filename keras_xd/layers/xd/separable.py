@@ -230,19 +230,8 @@ class XDSeparableConv(SeparableXDLayer, ConvolutionOfAnyRank):
 
     Args:
         rank: number of spatial axes, 1, 2 or 3.
-        filters: number of output channels.
-        kernel_size: integer or tuple of `rank` integers, size of the depthwise kernel.
-        strides: integer or tuple; every `strides`-th output is kept.
-        padding: `"valid"`, `"same"` or `"circular"`, as in `XDConv`.
-        data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
-        dilation_rate: integer or tuple; together with strides too, unlike in Keras.
-        depth_multiplier: number of depthwise kernels for each channel.
-        activation: activation function, or `None`.
-        use_bias: whether a bias is added to the outputs.
-        depthwise_initializer, pointwise_initializer, bias_initializer: initializers of the weights.
-        depthwise_regularizer, pointwise_regularizer, bias_regularizer, activity_regularizer:
-            optional regularizers.
-        depthwise_constraint, pointwise_constraint, bias_constraint: optional constraints.
+        padding, dilation_rate: as in `XDConv`, without "causal".
+        filters, kernel_size, *args: these and all others of a separable Keras convolution.
         search_pointwise: whether the pointwise operation is searched too.
         window_size: as in `XDConv`, of the depthwise operation.
         depth, radix, warm_start, frequency_bias, channel_gates, architecture_regularizer, seed: as
@@ -257,9 +246,6 @@ class XDSeparableConv(SeparableXDLayer, ConvolutionOfAnyRank):
 
     Output shape:
         `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
-
-    Raises:
-        ValueError: as `XDConv`.
 
     Example:
 

@@ -6,11 +6,7 @@ from keras_xd.core.searchable import architecture_variables
 
 
 class StopRecorder(keras.callbacks.Callback):
-    """Records, in front of an `EarlyStopping`, whether another callback has asked to stop.
-
-    Attributes:
-        asked: whether training was to stop already when the last epoch ended.
-    """
+    """Records, in front of an `EarlyStopping`, whether another callback has asked to stop."""
 
     asked = False
 

@@ -444,14 +444,7 @@ STARTS = {
 
 @check_types
 def get(warm_start: str | dict[str, Any] | Convolution) -> Convolution:
-    """Return the start that a name, an object or a serialized object stands for.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> type(layers.warm_starts.operations.get("fourier_operator")).__name__
-    'FourierOperator'
-    """
+    """Return the start that a name, an object or a serialized object stands for."""
     if isinstance(warm_start, dict):
         warm_start = keras.saving.deserialize_keras_object(warm_start)
     if isinstance(warm_start, Convolution):
@@ -461,14 +454,7 @@ def get(warm_start: str | dict[str, Any] | Convolution) -> Convolution:
 
 @check_types
 def identifier(start: Convolution) -> str | dict[str, Any]:
-    """Return the name of a start without arguments, else its serialized form.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> layers.warm_starts.operations.identifier(layers.warm_starts.Zero())
-    'zero'
-    """
+    """Return the name of a start without arguments, else its serialized form."""
     names = {kind: name for name, kind in STARTS.items()}
     if type(start) in names and not start.get_config():
         return names[type(start)]
