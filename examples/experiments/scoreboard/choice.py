@@ -116,8 +116,9 @@ def page(settings, runs, written):
         "of the [scoreboard](scoreboard.md), each of which has rates of its own, chosen by trials "
         "that are not in its budget. Errors on test samples, less is better; the choice is made on "
         "validation samples. Worse is what is more than a deviation above, the larger of the two "
-        "methods' over all seeds that each has. How finalists are repeated and how rates fall was "
-        "changed after test errors of seed 0 had been seen; other seeds had not.",
+        "methods' over all seeds that each has. Schedule and rates of spaces were chosen by "
+        "validation errors of seed 3; test errors of an earlier schedule had been seen on three "
+        "tasks, of seed 0.",
         "",
     ]
     for budget in sorted(reporting.unique(runs, "budget")):
