@@ -34,6 +34,7 @@ from keras_xd.training.search_model import SearchModel
 SPLIT = 0.2  # of the samples that validate, where nothing else is given
 BLOCKS = 20  # of the validation samples, by whose differences the standard error is taken
 CALLS = 10  # that latency is the median of
+HANDICAP = 0.05  # share of the loss that a space must be ahead of the one before it in a rung
 BACKBONE = "backbone"
 INDEX = "search.json"
 
@@ -83,8 +84,11 @@ class Candidate:
         return self.cost * searched + epoch - searched
 
 
-# The most promising first: a small budget leaves out the last ones. Costs are typical ones of small
-# networks on a processor; constants, so that a seed gives the same schedule on every machine.
+# The most promising first: a small budget leaves out the last ones, and as losses after few epochs
+# are noisy, a space goes on only if it is clearly ahead of those before it. Mixtures are last: they
+# begin as the backbone, which learns fast and says little of what they become. Costs are typical
+# ones of small networks on a processor; constants, so that a seed gives the same schedule on every
+# machine.
 SPACES = (
     Candidate("k_operation", "k_operation", 5e-3, 2.1),
     Candidate("xd, rate 0.005", "xd", 5e-3, 2.5, {"depth": 3}),
@@ -375,8 +379,7 @@ def select(
             run.model = run.search = None
         for run in ranked[:number]:
             run.train(epoch)
-        # The loss is less noisy than an accuracy after few epochs.
-        ranked = sorted(ranked[:number], key=(objective if epoch == epochs else LOSS).error)
+        ranked = sorted(ranked[:number], key=lambda run: _promise(run, runs.index(run)))
     best = [ranked[0], *(make(ranked[0].candidate, number) for number in range(1, plan.seeds))]
     for run in [*backbones[1:], *best[1:]]:
         run.train(epochs)
@@ -446,7 +449,13 @@ class Objective:
         )
 
 
-LOSS = Objective("loss", 1)
+def _promise(run, place):
+    """Return the loss of a run for comparison in a rung, with the handicap of its place.
+
+    After few epochs a loss is less noisy than an accuracy.
+    """
+    loss = Objective("loss", 1).error(run)
+    return loss + HANDICAP * place * abs(loss) if math.isfinite(loss) else loss
 
 
 class Folder:

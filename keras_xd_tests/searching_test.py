@@ -368,7 +368,7 @@ def test_schedules_keep_to_the_budget(number, budget, epochs):
     assert plan.trainings == pytest.approx(spent / epochs)
     if epochs >= 30:  # all spaces are tried by default, with more budget for longer
         assert numbers[0] == number
-        assert plan.seeds == (3 if budget >= 12 else 2 if budget == 8 or number == 1 else 1)
+        assert plan.seeds == (3 if budget >= 12 else 2 if budget == 8 else 1)
 
 
 def measured(values, accuracy):
