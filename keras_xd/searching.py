@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from keras_xd import auto
+from keras_xd import auto, one_call
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import searchable_layers
@@ -197,20 +197,20 @@ def search(
         space, optimizer, architecture_optimizer, loss, metrics, compile_options
     )
     _check_budget(space, compile_options)
-    x, y, data = auto.held_out(x, y, data, None, 0)
+    x, y, data = one_call.held_out(x, y, data, None, 0)
     checks.check_samples(model, x, y, loss, data)
     trained = SearchModel(space)
     trained.compile(optimizer, architecture_optimizer, loss, metrics, mode=mode, **compile_options)
     same = {name: compile_options[name] for name in SHARED if name in compile_options}
     backbone = _Measured(model)
-    backbone.compile(loss=loss, metrics=auto.fresh(metrics), **auto.fresh(same))
-    rows = [auto.report_row("backbone", model, backbone, data)]
+    backbone.compile(loss=loss, metrics=one_call.fresh(metrics), **one_call.fresh(same))
+    rows = [one_call.report_row("backbone", model, backbone, data)]
     callbacks = [*callbacks, RaiseOnNonFinite()]
     history = trained.fit(x, y, epochs=epochs, callbacks=callbacks, verbose=verbose, **data)
     plain = finalize(trained, **finalize_options)
-    auto.compile_plain(plain, trained, {"loss": loss, "metrics": metrics, **same})
-    rows.append(auto.report_row("search", trained, trained, data))
-    rows.append(auto.report_row("finalized", plain, plain, data))
+    one_call.compile_plain(plain, trained, {"loss": loss, "metrics": metrics, **same})
+    rows.append(one_call.report_row("search", trained, trained, data))
+    rows.append(one_call.report_row("finalized", plain, plain, data))
     report = SearchReport(tuple(rows))
     if verbose:
         print(report)
@@ -221,7 +221,7 @@ def _chosen(setup, verbose, budget=4.0, seed=0, folder=None):
     """Return the result of a choice among search spaces."""
     seed = validation.nonnegative_integer(seed, "seed")
     budget = validation.positive_number(budget, "budget")
-    x, y, data = auto.held_out(setup.x, setup.y, setup.data, auto.SPLIT, seed)
+    x, y, data = one_call.held_out(setup.x, setup.y, setup.data, auto.SPLIT, seed)
     setup = dataclasses.replace(setup, x=x, y=y, data=data, seed=seed)
     checks.check_samples(setup.model, x, y, setup.compiled()["loss"], data)
     *found, report = auto.select(setup, budget, folder, verbose)
