@@ -199,6 +199,17 @@ def test_table():
     ]
 
 
+@pytest.mark.parametrize("kept", [None, "xd"])
+def test_a_model_that_grows_more_than_four_times_says_so(kept):
+    def text(parameters):
+        rows = ("backbone", 10), (kept or "finalized", parameters)
+        rows = tuple(SearchReportRow(name, count, None, {}) for name, count in rows)
+        return str(SearchReport(rows, kept, None))
+
+    assert "4.1 times the parameters" in text(41) and '{"form": "low_rank"}' in text(41)
+    assert "times" not in text(40)
+
+
 @pytest.mark.parametrize("steps", [1, 2])
 def test_a_search_ends_at_the_first_loss_that_is_not_finite(rng, steps):
     x, y = data(rng)
