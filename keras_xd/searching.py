@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from keras_xd import auto
+from keras_xd import auto, one_call
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import searchable_layers
@@ -81,16 +81,16 @@ def search(
     `finalize`, with nothing that these do not do by themselves. Take them one by one to keep a
     search space, to go on with a search, or for restarts and guards.
 
-    With `to="auto"` the backbone itself is trained, and search spaces that fit it: XD at two rates
-    of the architecture, DASH and K-operations where it convolves, structured matrices where it has
-    dense layers. The spaces are trained for few epochs, the best ones longer (successive halving).
-    What is kept is the backbone, unless the best space is better by more than twice the standard
-    error of the difference, over validation samples and seeds, in the first accuracy among the
-    metrics or else in the loss. A space that mixes operations is finalized before the last rung and
-    trained on. With a small budget spaces are trained for fewer epochs or left out; where it pays
-    for that, `budget=12`, backbone and best space are repeated with other seeds. What a step of a
-    space costs is a typical figure, so that a seed gives the same result; the report has the
-    seconds.
+    With `to="auto"` the backbone itself is trained, and search spaces that fit it: K-operations, XD
+    at two rates of the architecture and DASH where it convolves, structured matrices where it has
+    dense layers. The spaces are trained for few epochs, those with the least losses longer, the
+    best one to the end (successive halving). What is kept is the backbone, unless the best space is
+    better by more than twice the standard error of the difference, over validation samples and
+    seeds, in the first accuracy among the metrics or else in the loss. A space that mixes
+    operations is finalized after a third of the epochs and trained on. With a small budget spaces
+    are left out; where it pays for that, `budget=12`, backbone and best space are repeated with
+    other seeds. What a step of a space costs is a typical figure, so that a seed gives the same
+    result; the report has the seconds.
 
     `model` is not changed, unless it is a search space already (it has searchable layers). Such a
     model is not rewritten but trained as it is.
@@ -107,8 +107,8 @@ def search(
             for `epochs` epochs; 4 by default.
         seed: with `to="auto"`, an integer that gives the same result again; 0 by default. Random
             numbers of Keras, NumPy and Python are seeded, and left so.
-        folder: with `to="auto"`, a folder for what is finished. The same call goes on there after
-            an interruption.
+        folder: with `to="auto"`, a folder for what is finished. The same call, with the same
+            samples, goes on there after an interruption. Of data sets only the form is compared.
         optimizer, architecture_optimizer, loss, metrics, mode: as in `SearchModel.compile`, where
             `None` takes what `model` was compiled with. A loss is needed from one of the two.
         batch_size, callbacks, verbose: as in `keras.Model.fit`. The report is printed unless
@@ -180,8 +180,8 @@ def search(
         of_space = {"mode": mode, "architecture_optimizer": architecture_optimizer}
         _check_choice(x, y, data, {**rewrite_options, **of_space}, compile_options)
         compiling = {"optimizer": optimizer, "loss": loss, "metrics": metrics, **compile_options}
-        setup = auto.Setup(model, x, y, data, compiling, finalize_options, callbacks)
-        return _chosen(setup, epochs, verbose, **chosen_by)
+        setup = auto.Setup(model, x, y, data, compiling, finalize_options, callbacks, epochs)
+        return _chosen(setup, verbose, **chosen_by)
     if chosen_by:
         raise ValueError(
             f"`{'`, `'.join(chosen_by)}` are for to='auto'. Received: to={to!r}, {chosen_by}"
@@ -197,34 +197,34 @@ def search(
         space, optimizer, architecture_optimizer, loss, metrics, compile_options
     )
     _check_budget(space, compile_options)
-    x, y, data = auto.held_out(x, y, data, None, 0)
+    x, y, data = one_call.held_out(x, y, data, None, 0)
     checks.check_samples(model, x, y, loss, data)
     trained = SearchModel(space)
     trained.compile(optimizer, architecture_optimizer, loss, metrics, mode=mode, **compile_options)
     same = {name: compile_options[name] for name in SHARED if name in compile_options}
     backbone = _Measured(model)
-    backbone.compile(loss=loss, metrics=auto.fresh(metrics), **auto.fresh(same))
-    rows = [auto.report_row("backbone", model, backbone, data)]
+    backbone.compile(loss=loss, metrics=one_call.fresh(metrics), **one_call.fresh(same))
+    rows = [one_call.report_row("backbone", model, backbone, data)]
     callbacks = [*callbacks, RaiseOnNonFinite()]
     history = trained.fit(x, y, epochs=epochs, callbacks=callbacks, verbose=verbose, **data)
     plain = finalize(trained, **finalize_options)
-    auto.compile_plain(plain, trained, {"loss": loss, "metrics": metrics, **same})
-    rows.append(auto.report_row("search", trained, trained, data))
-    rows.append(auto.report_row("finalized", plain, plain, data))
+    one_call.compile_plain(plain, trained, {"loss": loss, "metrics": metrics, **same})
+    rows.append(one_call.report_row("search", trained, trained, data))
+    rows.append(one_call.report_row("finalized", plain, plain, data))
     report = SearchReport(tuple(rows))
     if verbose:
         print(report)
     return SearchResult(plain, trained, history, report)
 
 
-def _chosen(setup, epochs, verbose, budget=4.0, seed=0, folder=None):
+def _chosen(setup, verbose, budget=4.0, seed=0, folder=None):
     """Return the result of a choice among search spaces."""
     seed = validation.nonnegative_integer(seed, "seed")
     budget = validation.positive_number(budget, "budget")
-    x, y, data = auto.held_out(setup.x, setup.y, setup.data, auto.SPLIT, seed)
+    x, y, data = one_call.held_out(setup.x, setup.y, setup.data, auto.SPLIT, seed)
     setup = dataclasses.replace(setup, x=x, y=y, data=data, seed=seed)
     checks.check_samples(setup.model, x, y, setup.compiled()["loss"], data)
-    *found, report = auto.select(setup, epochs, budget, folder, verbose)
+    *found, report = auto.select(setup, budget, folder, verbose)
     if verbose:
         print(report)
     return SearchResult(*found, report)

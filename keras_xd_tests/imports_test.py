@@ -38,6 +38,7 @@ ORDER = (
     "keras_xd.visualization",
     "keras_xd.training",
     "keras_xd.finalizing",
+    "keras_xd.one_call",
     "keras_xd.auto",
     "keras_xd.searching",
     "keras_xd.evaluation",

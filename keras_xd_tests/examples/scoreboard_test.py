@@ -106,14 +106,16 @@ def test_results_with_and_without_bias_and_gates_are_kept_apart(capsys):
 
 
 def test_the_choice_is_kept_and_judged(tmp_path, monkeypatch):
-    monkeypatch.setattr(auto, "SPACES", auto.SPACES[3:4])
+    monkeypatch.setattr(auto, "SPACES", auto.SPACES[:1])
     monkeypatch.setattr(choice, "EPOCHS", 1)
     arguments = ["--small", "--tasks", "sentences", "--seeds", "0", "--output", str(tmp_path)]
-    (record,) = choice.main(arguments).runs
+    monkeypatch.setattr(choice, "TRIALS", {"K": choice.TRIALS["K-operations, 0.005"]})
+    trial, record = choice.main([*arguments, "--trials"]).runs
+    assert trial["trial"] == "K" and len(trial["losses"]) == 1 and 0 <= trial["error"] <= 100
     assert [row["model"] for row in record["rows"]] == ["backbone", "k_operation"]
     assert record["kept"] in record["reason"] and 0 <= record["error"] <= 100
     before = (tmp_path / "choice.json").read_bytes()
-    page = choice.main(arguments).paths["md"].read_text()  # nothing is left to do
+    page = choice.main([*arguments, "--trials"]).paths["md"].read_text()  # nothing is left to do
     assert (tmp_path / "choice.json").read_bytes() == before and f"0: {record['kept']}" in page
     assert redraw.page("choice", redraw.records("choice", tmp_path)) == page
     assert "## Budget 4" in page and "Not worse than the backbone on" in page

@@ -1,4 +1,4 @@
-"""Time series of the UCR and UEA archives: a backbone, its searches, and MiniROCKET beside them.
+"""Time series of the UCR and UEA archives: a backbone, its searches, and ROCKET beside them.
 
     pip install aeon
     python examples/experiments/xd/series.py
@@ -11,6 +11,7 @@ wheel bundles, or those in `--data`; the published accuracies are in the wheel t
 are kept in the results and not repeated.
 """
 
+import collections
 import csv
 import importlib.util
 import os
@@ -34,8 +35,12 @@ METHODS = {
     "backbone": "FCN",
     "xd": "XD",
     "dash": "DASH",
+    "auto": '`search(to="auto")`',
+    "rocket": "ROCKET",
     "minirocket": "MiniROCKET",
 }
+ROCKETS = {"rocket": "RocketClassifier", "minirocket": "MiniRocketClassifier"}
+EPOCHS = 30  # equal parts of the updates, for the choice among search spaces
 PUBLISHED = {"InceptionTime": "InceptionTime", "HC2": "HIVE-COTE 2"}
 RATES = (1e-3, 5e-3)  # of Adam, whose published one is the first
 HELD_OUT = 4  # one of so many samples of each class
@@ -65,10 +70,10 @@ def parse(arguments):
     parsing.add(parser, parsing.positive, **NUMBERS)
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
-    missing = "minirocket" in options.methods and not folder_of_aeon()
+    missing = set(ROCKETS) & set(options.methods) and not folder_of_aeon()
     options.data = options.data or folder_of_aeon("datasets", "data")
     if missing or not options.data:
-        parser.error("MiniROCKET and the bundled series need: pip install aeon")
+        parser.error("ROCKET and the bundled series need: pip install aeon")
     settings = {name: getattr(options, name) for name in NUMBERS}
     shown = ["sets", "methods", "seeds", *NUMBERS]
     options.command = reporting.command("xd/series.py", parser, options, shown)
@@ -109,8 +114,8 @@ def run(name, method, seed, rate, part, options):
     if part == "validation":
         train, test = split(*train, seed)
     begin = time.process_time()
-    if method == "minirocket":
-        found = rocket(train, test, seed)
+    if method in ROCKETS:
+        found = rocket(method, train, test, seed)
     else:
         found = network(train, test, classes, method, seed, rate, options)
     return {
@@ -124,12 +129,13 @@ def run(name, method, seed, rate, part, options):
     }
 
 
-def rocket(train, test, seed):
-    """Return the accuracy of aeon's MiniROCKET, on series of all their steps."""
-    from aeon.classification.convolution_based import MiniRocketClassifier
+def rocket(method, train, test, seed):
+    """Return the accuracy of a classifier of aeon's, on series of all their steps."""
+    from aeon.classification import convolution_based
 
     # aeon has the channels before the steps.
-    model = MiniRocketClassifier(random_state=seed).fit(train[0].swapaxes(1, 2), train[1])
+    model = getattr(convolution_based, ROCKETS[method])(random_state=seed)
+    model.fit(train[0].swapaxes(1, 2), train[1])
     outputs = model.predict(test[0].swapaxes(1, 2))
     return {"accuracy": float(np.mean(outputs == test[1]))}
 
@@ -149,8 +155,13 @@ def network(train, test, classes, method, seed, rate, options):
     task = types.SimpleNamespace(
         batch_size=options.batch_size, recipe="sequences", loss=lambda: loss
     )
-    data = types.SimpleNamespace(train=(inputs, train[1]))
-    final = Training(task, data, seed, options.updates).run(method, model, rate)
+    data, more = types.SimpleNamespace(train=(inputs, train[1])), {}
+    if method == "auto":
+        data.train, held = split(*data.train, seed)
+        training = Training(task, data, seed, options.updates)
+        final, more["kept"] = choose(model, training, held, rate)
+    else:
+        final = Training(task, data, seed, options.updates).run(method, model, rate)
     logits = final.predict(others, batch_size=64, verbose=0)
     kernels = [
         [layer.kernel_size[0], layer.dilation_rate[0]]
@@ -162,7 +173,36 @@ def network(train, test, classes, method, seed, rate, options):
         "loss": float(loss(test[1], logits)),
         "parameters": final.count_params(),
         "kernels": kernels,
+        **more,
     }
+
+
+def choose(model, training, held, rate):
+    """Return the network that `keras_xd.search` keeps by samples held out, and its name."""
+    import keras
+
+    import keras_xd
+
+    epochs = min(EPOCHS, training.updates)
+    steps = training.updates // epochs
+    schedule = keras.optimizers.schedules.CosineDecay(rate, steps * epochs)
+    result = keras_xd.search(
+        model,
+        training.batches(steps * epochs).repeat(),
+        to="auto",
+        epochs=epochs,
+        steps_per_epoch=steps,
+        validation_data=held,
+        optimizer=keras.optimizers.Adam(schedule),
+        loss=training.task.loss(),
+        metrics=["accuracy"],
+        seed=training.seed,
+        shuffle=False,
+        validation_freq=epochs,
+        compile_options={"jit_compile": False},
+        verbose=0,
+    )
+    return result.model, result.report.kept
 
 
 def published(name):
@@ -220,7 +260,7 @@ def page(settings, runs, written):
             + [f"{statistics.mean(means[name]):.1f}" for name in names]
         )
     titles = [METHODS[method] for method in methods]
-    networks = [METHODS[method] for method in methods if method != "minirocket"]
+    networks = [METHODS[method] for method in methods if method not in ROCKETS]
     costs = [f"{title}, {what}" for title in networks for what in ("parameters", "s")]
     return "\n".join(
         [
@@ -242,9 +282,10 @@ def page(settings, runs, written):
             f"{settings['updates']} updates of {settings['batch_size']} series by Adam, whose rate "
             "falls to 0 along a cosine, instead of 2,000 epochs; it is far from converged on the "
             "larger sets. Networks read means of whole numbers of steps, at most "
-            f"{settings['steps']} of them, MiniROCKET all steps. XD and DASH begin with the same "
-            "network and have as many updates; DASH searches in a third of them, and the others "
-            "train the found network from scratch.",
+            f"{settings['steps']} of them, ROCKET and MiniROCKET all steps. XD and DASH begin with "
+            "the same network and have as many updates; DASH searches in a third of them, and the "
+            "others train the found network from scratch."
+            + _choices(reporting.select(tested, method="auto")),
             "",
             f"The rate of the weights is the one of {' and '.join(f'{r:g}' for r in RATES)} with "
             "which the FCN of the first seed has the least loss on a quarter of the training "
@@ -258,12 +299,24 @@ def page(settings, runs, written):
     )
 
 
+def _choices(runs):
+    """Return a sentence on what was kept by the choice among search spaces."""
+    kept = collections.Counter(run["kept"] for run in runs)
+    counts = ", ".join(f"{name} {count}" for name, count in kept.most_common())
+    return (
+        f" The choice by `search` takes one of {HELD_OUT} samples of each class to choose by, and "
+        f"does not train on them; times kept: {counts}."
+        if runs
+        else ""
+    )
+
+
 def _costs(runs, methods):
     """Return parameters and seconds of the networks of a set, as texts."""
     texts = []
     for method in methods:
         own = [run for run in runs if run["method"] == method]
-        if method != "minirocket":
+        if method not in ROCKETS:
             sizes = sorted({run["parameters"] for run in own})
             texts.append("–".join(f"{size:,}" for size in dict.fromkeys(sizes[:1] + sizes[-1:])))
             seconds = [run["seconds"][0] for run in own]
@@ -282,7 +335,7 @@ def main(arguments=None):
         record = run(name, method, seed, rate, part, options)
         return {**record, "published": published(name)}
 
-    networks = [method for method in options.methods if method != "minirocket"]
+    networks = [method for method in options.methods if method not in ROCKETS]
     for name in options.sets if networks else ():
         for rate in RATES:
             obtain(name, "backbone", options.seeds[0], rate, "validation")

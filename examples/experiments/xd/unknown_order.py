@@ -49,7 +49,7 @@ TITLES = {
 }
 COLORS = dict(zip(TITLES, "C7 C8 C0 C9 C6 C1 C5 C4 C2 C3 k".split(), strict=True))
 SEARCHES = ("dash", "k_operation", "xd", "auto")
-OF_COLUMNS = ("logistic", "boosting", "mlp", "cnn", "k_operation", "xd", "auto")
+OF_COLUMNS = ("logistic", "boosting", "mlp", "cnn", "dash", "k_operation", "xd", "auto")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -147,6 +147,16 @@ class XDLayer(FoldedOperation):
         outputs = ops.cast(self.linear(x, training), self.compute_dtype)
         return outputs if self.activation is None else self.activation(outputs)
 
+    def compute_mask(self, inputs: Tensor, previous_mask: Tensor | None) -> None:
+        """Raise `ValueError` for a mask: an operation may read every step."""
+        if previous_mask is not None:
+            raise ValueError(
+                "An XD-operation may read every step and takes no mask of Keras. Give the steps "
+                "that count, 1 or 0, as a second input of the model, multiply by them before each "
+                "convolution and in the mean (docs/sensor_series.md), and leave out `Masking` and "
+                f"`mask_zero`. Received: layer '{self.name}' with a mask"
+            )
+
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         channels, sizes = self._split_shape(input_shape)
         spatial = tuple(g.output_size for g in self._axis_geometries(sizes))

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from keras_xd import auto
 from keras_xd_tests import example_scripts
 
 with example_scripts.on_path():
@@ -32,7 +33,10 @@ def write_problem(folder, rng, name="Waves"):
 def test_series_are_classified_with_the_rate_that_was_best(tmp_path, monkeypatch, rng):
     write_problem(tmp_path / "data", rng)
     monkeypatch.setattr(series, "published", lambda name: dict.fromkeys(series.PUBLISHED, 0.75))
-    arguments = "--sets Waves --methods backbone xd --seeds 3 --filters 2 --updates 10 --steps 12"
+    monkeypatch.setattr(auto, "SPACES", auto.SPACES[:1])
+    arguments = (
+        "--sets Waves --methods backbone xd auto --seeds 3 --filters 2 --updates 10 --steps 12"
+    )
     arguments = [*arguments.split(), "--data", str(tmp_path / "data"), "--output", str(tmp_path)]
     series.main(arguments)
     found = json.loads((tmp_path / "series.json").read_text())
@@ -40,10 +44,13 @@ def test_series_are_classified_with_the_rate_that_was_best(tmp_path, monkeypatch
     assert set(tried) == set(series.RATES)
     best = min(tried, key=tried.get)
     tests = [run for run in found["runs"] if run["part"] == "test"]
-    assert [(run["method"], run["rate"]) for run in tests] == [("backbone", best), ("xd", best)]
+    methods = ("backbone", "xd", "auto")
+    assert [(run["method"], run["rate"]) for run in tests] == [(name, best) for name in methods]
+    assert tests[2]["kept"] in ("backbone", "k_operation")
     assert all(run["samples"] == [12, 6] and run["shape"] == [24, 1] for run in tests)
     page = (tmp_path / "series.md").read_text()
     assert "| Waves | 12 / 6 | 24 × 1 | 2 |" in page and page.count("| 75.0 | 75.0 |") == 2
+    assert f"times kept: {tests[2]['kept']} 1." in page
     assert redraw.page("series", found) == page and "nan" not in page
     before = (tmp_path / "series.json").read_bytes()
     series.main(arguments)  # nothing is left to do
