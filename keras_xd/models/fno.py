@@ -8,7 +8,7 @@ from keras import ops
 from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
-from keras_xd.core.type_aliases import Activation, Initializer, Shape, Tensor
+from keras_xd.core.type_aliases import Activation, Shape, Tensor
 from keras_xd.models.blocks import checked_shape
 
 
@@ -31,7 +31,6 @@ def fno(
     activation: Activation = "relu",
     lifting: int = 0,
     channel_mlp: int = 0,
-    kernel_initializer: Initializer = None,
 ) -> keras.Model:
     """Return a Fourier neural operator, or the network of the same shape with other operations.
 
@@ -84,7 +83,6 @@ def fno(
         lifting: units of a hidden layer before `lift`, 0 for none.
         channel_mlp: units of the hidden layer of two Dense layers behind each block, to whose
             outputs the block's inputs are added, each channel times a trained number; 0 for none.
-        kernel_initializer: of the operations; `None` is that of the published networks.
 
     Returns:
         A `keras.Model` from `(batch, *sizes, channels)` to `(batch, *sizes, outputs)`, whatever
@@ -145,7 +143,7 @@ def fno(
     for block in range(1, blocks + 1):
         block_inputs, last = x, block == blocks
         parts = [
-            _mixed(x, width, modes, operation, block, padding, tucker_rank, kernel_initializer),
+            _mixed(x, width, modes, operation, block, padding, tucker_rank),
             _dense(width, f"pointwise{block}")(x),
         ]
         if local_kernel:
@@ -294,11 +292,8 @@ def _resampled(x, sizes, name):
     return layers.FourierResampling(sizes, data_format="channels_last", name=name)(x)
 
 
-def _mixed(x, width, modes, operation, block, padding, tucker_rank=None, initializer=None):
+def _mixed(x, width, modes, operation, block, padding, tucker_rank=None):
     """Return the operation of a block that mixes points."""
-    if initializer is None:
-        convolves = operation == "convolution"
-        initializer = _published_initializer() if convolves else "keras_xd>SpectralUniform"
     if operation == "fourier":
         return layers.SpectralConv(
             len(modes),
@@ -306,19 +301,18 @@ def _mixed(x, width, modes, operation, block, padding, tucker_rank=None, initial
             modes,
             data_format="channels_last",
             tucker_rank=tucker_rank,
-            kernel_initializer=initializer,
             name=f"spectral{block}",
         )(x)
     kernel_size = _kernel_size(operation, modes)
     if operation == "xd":
         if tucker_rank is None:
-            return _searched(x, width, kernel_size, f"xd{block}", initializer)
+            return _searched(x, width, kernel_size, f"xd{block}")
         channels = _channel_rank(width, math.prod(kernel_size), tucker_rank)
         options = {"use_bias": False, "kernel_initializer": "orthogonal"}
         x = keras.layers.Dense(channels, name=f"inputs{block}", **options)(x)
-        x = _searched(x, channels, kernel_size, f"xd{block}", initializer)
+        x = _searched(x, channels, kernel_size, f"xd{block}")
         return keras.layers.Dense(width, name=f"mixed{block}", **options)(x)
-    return _convolution(x, width, kernel_size, padding, f"convolution{block}", initializer)
+    return _convolution(x, width, kernel_size, padding, f"convolution{block}")
 
 
 def _channel_rank(width, places, share):
@@ -373,7 +367,7 @@ def _dense(units, name, activation=None):
     )
 
 
-def _convolution(x, filters, kernel_size, padding, name, initializer=None):
+def _convolution(x, filters, kernel_size, padding, name):
     """A convolution without bias that keeps the sizes."""
     rank = len(kernel_size)
     convolution = getattr(keras.layers, f"Conv{rank}D")
@@ -387,12 +381,12 @@ def _convolution(x, filters, kernel_size, padding, name, initializer=None):
         padding=padding,
         data_format="channels_last",
         use_bias=False,
-        kernel_initializer=initializer or _published_initializer(),
+        kernel_initializer=_published_initializer(),
         name=name,
     )(x)
 
 
-def _searched(x, filters, kernel_size, name, initializer):
+def _searched(x, filters, kernel_size, name):
     """An XD-operation without bias that keeps the sizes and begins as a Fourier operator."""
     layer = getattr(layers, f"XDConv{len(kernel_size)}D")
     return layer(
@@ -401,7 +395,7 @@ def _searched(x, filters, kernel_size, name, initializer):
         padding="circular",
         data_format="channels_last",
         use_bias=False,
-        kernel_initializer=initializer,
+        kernel_initializer="keras_xd>SpectralUniform",
         warm_start="fourier_operator",
         frequency_bias=False,
         channel_gates=False,

@@ -2,7 +2,6 @@
 
 import math
 
-import keras
 import numpy as np
 import pytest
 
@@ -277,14 +276,6 @@ def test_every_option_is_searched_finalized_and_exported(operation, tmp_path, rn
     final = keras_xd.finalize(space)
     np.testing.assert_allclose(final(x), model(x), rtol=1e-4, atol=1e-6)
     final.export(tmp_path / "model.onnx", format="onnx", verbose=False)
-
-
-def test_the_operations_begin_as_their_initializer_says():
-    ones = keras.initializers.Ones()
-    for operation in ("fourier", "convolution", "xd"):
-        model = models.fno((12, 1), width=2, modes=3, operation=operation, kernel_initializer=ones)
-        name = {"fourier": "spectral"}.get(operation, operation)
-        assert np.all(np.asarray(model.get_layer(f"{name}4").kernel) == 1)
 
 
 def test_an_xd_operation_between_fewer_channels_has_the_share_of_weights():

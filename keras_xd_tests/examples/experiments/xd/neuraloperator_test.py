@@ -61,7 +61,7 @@ def test_rates_are_those_of_the_least_validation_error(arguments, tmp_path, monk
     first += [("xd", 0, 1e-3), ("xd", 0, 1e-2)]
     assert keys == [*first, ("fourier", 1, 1e-2), ("xd", 1, 1e-2)]
     page = (tmp_path / "neuraloperator.md").read_text()
-    row = "| 2 | 11.00 ± 1.41 | 21.00 ± 1.41 | 31.00 ± 1.41 | 1,234 | 0.01, 0.001 |"
+    row = "| 2 | 11.00 ± 1.41 | 21.00 ± 1.41 | 31.00 ± 1.41 | 1,234 | 0.01, 0.001 | cpu |"
     assert f"| XD search from it {row}" in page
     assert redraw.page("neuraloperator", found) == page
     calls = {"runtime": "PyTorch", "refused": "no FFT", "1": 0.5, "32": 4.0}
@@ -70,7 +70,9 @@ def test_rates_are_those_of_the_least_validation_error(arguments, tmp_path, monk
         {**found["runs"][-1], "seed": None, "threads": 1, "processes": [process]},
         {**found["runs"][-1], "seed": None, "threads": 2, "processes": [{"step": 1.25}]},
     ]
-    page = experiment.page(found["settings"], [*found["runs"], *speeds], found["written"])
+    copied = {**speeds[0], "method": experiment.COPY, "difference": 7e-7, "threads": None}
+    page = experiment.page(found["settings"], [*found["runs"], *speeds, copied], found["written"])
+    assert "has its outputs, up to 7e-07 of the largest one." in page
     assert "| XD search from it | 1.5 | 1.25 | 7 | PyTorch | 0.50 | 4.00 |" in page
     assert "an ONNX file: no FFT" in page
 
