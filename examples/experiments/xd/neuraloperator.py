@@ -32,25 +32,30 @@ SIZES = (16, 32)
 VALIDATION = 100  # samples of those for training
 SHARE = 0.42  # of the weights, when they are factorised: that of the package's own example
 STEPS, ROUNDS = 20, 5  # steps of an epoch and epochs, of which the fastest counts
+PEERS = ("FNO", "TFNO")
 RATES = {  # of the weights, of the architecture
-    **{name: [(2e-3, None), (5e-3, None), (1e-2, None)] for name in ("FNO", "TFNO")},
-    **{name: [(5e-3, None), (1e-2, None)] for name in ("fourier", "tucker")},
-    "xd": [(5e-3, 3e-3), (1e-2, 3e-3)],
-    "xd-tucker": [(5e-3, 3e-3), (1e-2, 3e-3), (1e-2, 1e-2)],
+    **{name: [(2e-3, None), (5e-3, None), (1e-2, None)] for name in PEERS},
+    "fourier": [(5e-3, None), (1e-2, None)],
+    "xd": [(5e-3, 3e-3), (1e-2, 3e-3), (1e-2, 1e-2)],
+    **{name: [(2e-3, None), (5e-3, None), (1e-2, None)] for name in ("paper", "paper-tucker")},
+    "paper-xd": [(2e-3, 1e-3), (5e-3, 1e-3), (5e-3, 3e-3), (1e-2, 1e-3)],
 }
 TITLES = {
     "FNO": "FNO of neuraloperator",
     "TFNO": "TFNO of neuraloperator",
     "fourier": "`models.fno`",
-    "tucker": '`models.fno`, factorization="tucker"',
-    "xd": "XD search from it",
-    "xd-tucker": 'XD search, factorization="tucker"',
+    "xd": "XD search from it, Tucker",
+    "paper": "`models.fno`, ReLU",
+    "paper-tucker": "`models.fno`, ReLU, Tucker",
+    "paper-xd": "XD search, ReLU",
 }
+TUCKER = {"factorization": "tucker", "rank": SHARE}
 OPTIONS = {
     "fourier": {},
-    "tucker": {"factorization": "tucker", "rank": SHARE},
-    "xd": {"operation": "xd"},
-    "xd-tucker": {"operation": "xd", "factorization": "tucker", "rank": SHARE},
+    "xd": {"operation": "xd", **TUCKER},
+    "paper": {},
+    "paper-tucker": TUCKER,
+    "paper-xd": {"operation": "xd"},
 }
 COPY = "weights of FNO"
 NUMBERS = {
@@ -103,20 +108,20 @@ class OfPackage:
         import keras_xd
 
         keras.utils.set_random_seed(seed)
-        width = options["width"]
+        width, published = options["width"], method.startswith("paper")
+        form = {"lifting": 2 * width, "channel_mlp": width // 2, "activation": "gelu"}
         network = keras_xd.models.fno(
             (SIZES[0], SIZES[0], 3),
             width=width,
             modes=(options["modes"], options["modes"] + 1),
             blocks=options["blocks"],
-            lifting=2 * width,
             projection=2 * width,
-            channel_mlp=width // 2,
-            activation="gelu",
             normalization=None,
+            **({} if published else form),
             **OPTIONS[method],
         )
-        begin(network, seed)
+        if not published:
+            begin(network, seed)
         self.network = network
         mean, deviation = map(float, decoding)
         self.model = keras.Model(network.input, network.output * deviation + mean)
@@ -310,7 +315,7 @@ def difference(settings):
 
 def network(method, *arguments):
     """Return a network of a method."""
-    return (OfPeer if method in ("FNO", "TFNO") else OfPackage)(method, *arguments)
+    return (OfPeer if method in PEERS else OfPackage)(method, *arguments)
 
 
 # Runs
@@ -345,7 +350,7 @@ def run(method, seed, rates, data, options, command):
 
 def device(method):
     """Return what computes."""
-    if method not in ("FNO", "TFNO"):
+    if method not in PEERS:
         from experiments.xd import rollout
 
         return rollout.device()
@@ -358,7 +363,7 @@ def versions(method):
     """Return the versions of what trains a network."""
     import reporting
 
-    peer = method in ("FNO", "TFNO")
+    peer = method in PEERS
     return reporting.versions(("torch", NAME)) if peer else reporting.backend_versions()
 
 
@@ -467,7 +472,7 @@ def beside_peer(runs):
     means = {m: 100 * float(np.mean(found)) for m, found in errors.items() if found}
     if "FNO" not in means:
         return []
-    own = [m for m in means if m not in ("FNO", "TFNO")]
+    own = [m for m in means if m not in PEERS]
     texts = [f"{TITLES[m]} {means[m] - means['FNO']:+.2f}" for m in own]
     return [f"At 16 × 16, in points beside the FNO of neuraloperator: {'; '.join(texts)}.", ""]
 
@@ -528,8 +533,11 @@ def page(settings, runs, written):
         f"{2 * settings['modes']}); factorised weights have {SHARE} of the numbers. Inputs and "
         "outputs are normalised by mean and deviation, coordinates are channels; the loss is the "
         f"relative L2 error; AdamW of decay {settings['weight_decay']:g}, rates fall to 0 along a "
-        "cosine. All networks have the form of neuraloperator's: GELU, a hidden layer before the "
-        "blocks, a gated channel MLP behind each, no padding or normalization inside.",
+        "cosine. `models.fno` and the search from it have the form of neuraloperator's: GELU, a "
+        "hidden layer before the blocks, a gated channel MLP behind each, weights of the same "
+        "initial size; those of ReLU have no such layers, as the first Fourier neural operator. "
+        "None has padding or normalization inside. Operations that are searched with Tucker work "
+        "on fewer channels, between two matrices.",
         "",
     ]
     if speeds:
@@ -572,7 +580,7 @@ def parse(arguments):
         return options, None
     if options.data is None:
         parser.error("--data must name the folder of darcy_train_16.pt, of neuraloperator")
-    peers = {"FNO", "TFNO"} & set(options.methods)
+    peers = set(PEERS) & set(options.methods)
     if peers and importlib.util.find_spec("neuralop") is None:
         parser.error(f"{', '.join(sorted(peers))} needs neuraloperator: pip install {PACKAGES}")
     shown = ["seeds", "methods", *NUMBERS, "weight_decay", "measure_speed"]

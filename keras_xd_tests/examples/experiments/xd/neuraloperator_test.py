@@ -28,7 +28,7 @@ def arguments(tmp_path, monkeypatch, rng):
 
 
 def test_a_network_of_this_package(arguments, tmp_path, monkeypatch):
-    monkeypatch.setattr(experiment, "RATES", {"tucker": [(1e-2, None)]})
+    monkeypatch.setattr(experiment, "RATES", {"paper-tucker": [(1e-2, None)]})
     (record,) = experiment.main(arguments).runs
     assert set(record["errors"]) == {"validation", "16", "32"}
     assert np.isfinite(list(record["errors"].values())).all()
@@ -62,7 +62,7 @@ def test_rates_are_those_of_the_least_validation_error(arguments, tmp_path, monk
     assert keys == [*first, ("fourier", 1, 1e-2), ("xd", 1, 1e-2)]
     page = (tmp_path / "neuraloperator.md").read_text()
     row = "| 2 | 11.00 ± 1.41 | 21.00 ± 1.41 | 31.00 ± 1.41 | 1,234 | 0.01, 0.001 | cpu |"
-    assert f"| XD search from it {row}" in page
+    assert f"| XD search from it, Tucker {row}" in page
     assert redraw.page("neuraloperator", found) == page
     calls = {"runtime": "PyTorch", "refused": "no FFT", "1": 0.5, "32": 4.0}
     process = {"step": 1.5, "memory": 7, "calls": calls}
@@ -73,7 +73,7 @@ def test_rates_are_those_of_the_least_validation_error(arguments, tmp_path, monk
     copied = {**speeds[0], "method": experiment.COPY, "difference": 7e-7, "threads": None}
     page = experiment.page(found["settings"], [*found["runs"], *speeds, copied], found["written"])
     assert "has its outputs, up to 7e-07 of the largest one." in page
-    assert "| XD search from it | 1.5 | 1.25 | 7 | PyTorch | 0.50 | 4.00 |" in page
+    assert "| XD search from it, Tucker | 1.5 | 1.25 | 7 | PyTorch | 0.50 | 4.00 |" in page
     assert "an ONNX file: no FFT" in page
 
 
