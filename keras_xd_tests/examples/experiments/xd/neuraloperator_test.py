@@ -77,6 +77,22 @@ def test_rates_are_those_of_the_least_validation_error(arguments, tmp_path, monk
     assert "an ONNX file: no FFT" in page
 
 
+def test_speeds_are_measured_in_turns(arguments, monkeypatch):
+    called = []
+
+    def apart(script, task, threads, **variables):
+        called.append((task["method"], threads))
+        return {"step": float(len(called)), "memory": 1, "calls": {"runtime": "", "1": 1, "32": 1}}
+
+    monkeypatch.setattr(importlib.import_module("timing"), "apart", apart)
+    methods = ["xd", "paper"]
+    speed = [*arguments, "--measure-speed", "2", "--methods", *methods]
+    for _ in range(2):  # nothing is left to do the second time
+        runs = experiment.main(speed).runs
+        assert called == [(m, n) for n in (1, 2) for _ in range(2) for m in methods]
+    assert [process["step"] for process in runs[0]["processes"]] == [1.0, 3.0]
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
