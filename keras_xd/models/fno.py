@@ -1,11 +1,14 @@
 """Fourier neural operators, and the same networks with convolutions or searched operations."""
 
+import math
+
 import keras
 from keras import ops
 
 from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
+from keras_xd.core.type_aliases import Activation, Shape, Tensor
 from keras_xd.models.blocks import checked_shape
 
 
@@ -25,14 +28,20 @@ def fno(
     local_kernel: int = 0,
     factorization: str | None = None,
     rank: float = 0.4,
+    activation: Activation = "relu",
+    lifting: int = 0,
+    channel_mlp: int = 0,
 ) -> keras.Model:
     """Return a Fourier neural operator, or the network of the same shape with other operations.
 
     A Dense layer lifts the channels to `width`. Each block adds an operation that mixes points to
     a Dense layer that mixes the channels of each point alone, and normalises the sum as in the
-    published networks, or not; a ReLU follows every block but the last. Two Dense layers, of
-    `projection` units with ReLU and of `outputs` units, end the network. Initial weights are drawn
-    as in the published networks.
+    published networks, or not; an activation follows every block but the last. Two Dense layers,
+    of `projection` units with the activation and of `outputs` units, end the network. Initial
+    weights are drawn as in the published networks.
+
+    With `activation="gelu"`, `lifting`, `channel_mlp` and `normalization=None` it is the network of
+    neuraloperator 2.
 
     The operations are named `spectral1` … or `convolution1` …, and have no bias. A convolution's
     kernel is one larger than `modes`. Convolutions of padding "circular" are the published
@@ -66,9 +75,14 @@ def fno(
             after them, or such a layer. An eighth of the size is usual.
         local_kernel: size of a convolution that each block adds as well, for what is sharper than
             the modes; 0 for none. It is named `local1` …, and `rewrite` searches it too.
-        factorization: of the Fourier operators' weights, `"tucker"` or `None`.
+        factorization: of the operations' weights, `"tucker"` or `None`. An XD-operation gets fewer
+            channels, between two matrices of all channels; its own matrices factorise the axes.
         rank: with a factorization, how many weights it has, as a share in (0, 1] of those without
             (`tucker_rank` of `keras_xd.layers.SpectralConv`).
+        activation: of the blocks and the hidden layers.
+        lifting: units of a hidden layer before `lift`, 0 for none.
+        channel_mlp: units of the hidden layer of two Dense layers behind each block, to whose
+            outputs the block's inputs are added, each channel times a trained number; 0 for none.
 
     Returns:
         A `keras.Model` from `(batch, *sizes, channels)` to `(batch, *sizes, outputs)`, whatever
@@ -77,8 +91,7 @@ def fno(
 
     Raises:
         ValueError: an argument is out of its range, a size is too small for `modes`,
-            `operation="xd"` and a size is not known, or a factorization of another operation than
-            `"fourier"`.
+            `operation="xd"` and a size is not known, or a factorization of convolutions.
 
     Example:
 
@@ -108,9 +121,11 @@ def fno(
     local_kernel = validation.nonnegative_integer(local_kernel, "local_kernel")
     validation.one_of(factorization, (None, "tucker"), "factorization")
     rank = validation.number_within(rank, "(]", 0, 1, "rank")
-    if factorization is not None and operation != "fourier":
+    lifting = validation.nonnegative_integer(lifting, "lifting")
+    channel_mlp = validation.nonnegative_integer(channel_mlp, "channel_mlp")
+    if factorization is not None and operation == "convolution":
         raise ValueError(
-            "Only the weights of Fourier operators are factorised. "
+            "The weights of convolutions are not factorised. "
             f"Received: factorization={factorization!r}, operation={operation!r}"
         )
     tucker_rank = None if factorization is None else rank
@@ -119,11 +134,14 @@ def fno(
         sizes = continuation.compute_output_shape((None, *sizes, width))[1:-1]
     _check_kernel(sizes, operation, modes, input_shape)
 
-    inputs = keras.Input(input_shape, name="function")
-    x = _dense(width, "lift")(inputs)
+    x = inputs = keras.Input(input_shape, name="function")
+    if lifting:
+        x = _dense(lifting, "lifting", activation)(x)
+    x = _dense(width, "lift")(x)
     if continuation is not None:
         x = continuation(x)
     for block in range(1, blocks + 1):
+        block_inputs, last = x, block == blocks
         parts = [
             _mixed(x, width, modes, operation, block, padding, tucker_rank),
             _dense(width, f"pointwise{block}")(x),
@@ -131,10 +149,16 @@ def fno(
         if local_kernel:
             kernel_size = (local_kernel,) * len(modes)
             parts.append(_convolution(x, width, kernel_size, "same", f"local{block}"))
-        x = _joined(parts, normalization, block, relu=block < blocks)
+        x = _joined(parts, normalization, block, None if last else activation)
+        if channel_mlp:
+            x = _dense(channel_mlp, f"mlp{block}", activation)(x)
+            gated = ChannelGate(name=f"gate{block}")(block_inputs)
+            parts = [_dense(width, f"mlp_outputs{block}")(x), gated]
+            x = keras.layers.Add(name=f"mlp_add{block}")(parts)
+            x = x if last else _activated(x, activation, f"mlp_activation{block}")
     if continuation is not None:
         x = _cropped(x, continuation, len(modes))
-    x = _dense(projection, "projection", activation="relu")(x)
+    x = _dense(projection, "projection", activation)(x)
     return keras.Model(inputs, _dense(outputs, "outputs")(x), name=name)
 
 
@@ -212,7 +236,7 @@ def uno(
         _check_kernel(here, operation, kept, input_shape)
         mixed = _mixed(x, channels, kept, operation, index, "same")
         parts = [mixed, _dense(channels, f"pointwise{index}")(x)]
-        return _joined(parts, normalization, index, relu=True)
+        return _joined(parts, normalization, index, "relu")
 
     grids = [tuple(-(-size // 2**level) for size in sizes) for level in range(levels + 1)]
     inputs = keras.Input(input_shape, name="function")
@@ -228,6 +252,17 @@ def uno(
         x = block(x, level, 2 * levels + 1 - level)
     x = _dense(projection, "projection", activation="relu")(x)
     return keras.Model(inputs, _dense(outputs, "outputs")(x), name=name)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class ChannelGate(keras.layers.Layer):
+    """Multiplies each channel, the last axis, by a trained number, at first 1."""
+
+    def build(self, input_shape: Shape) -> None:
+        self.gate = self.add_weight(name="gate", shape=(input_shape[-1],), initializer="ones")
+
+    def call(self, inputs: Tensor) -> Tensor:
+        return inputs * self.gate
 
 
 def _continuation(continuation):
@@ -270,18 +305,39 @@ def _mixed(x, width, modes, operation, block, padding, tucker_rank=None):
         )(x)
     kernel_size = _kernel_size(operation, modes)
     if operation == "xd":
-        return _searched(x, width, kernel_size, f"xd{block}")
+        if tucker_rank is None:
+            return _searched(x, width, kernel_size, f"xd{block}")
+        channels = _channel_rank(width, math.prod(kernel_size), tucker_rank)
+        options = {"use_bias": False, "kernel_initializer": "orthogonal"}
+        x = keras.layers.Dense(channels, name=f"inputs{block}", **options)(x)
+        x = _searched(x, channels, kernel_size, f"xd{block}")
+        return keras.layers.Dense(width, name=f"mixed{block}", **options)(x)
     return _convolution(x, width, kernel_size, padding, f"convolution{block}")
 
 
-def _joined(parts, normalization, block, relu):
-    """Return the sum of a block's parts, normalised and with a ReLU if asked for."""
+def _channel_rank(width, places, share):
+    """Return how many channels leave a share of an operation's weights, with their two matrices."""
+    # places · rank² + 2 · width · rank = share · places · width²
+    half = width / places
+    return max(int(math.sqrt(half**2 + share * width**2) - half), 1)
+
+
+def _joined(parts, normalization, block, activation):
+    """Return the sum of a block's parts, normalised and with an activation if asked for."""
     x = keras.layers.Add(name=f"add{block}")(parts)
     if normalization == "batch":
         x = keras.layers.BatchNormalization(
             momentum=0.9, epsilon=1e-5, name=f"normalization{block}"
         )(x)
-    return keras.layers.ReLU(name=f"relu{block}")(x) if relu else x
+    return _activated(x, activation, f"{'relu' if activation == 'relu' else 'activation'}{block}")
+
+
+def _activated(x, activation, name):
+    if activation is None:
+        return x
+    if activation == "relu":
+        return keras.layers.ReLU(name=name)(x)
+    return keras.layers.Activation(activation, name=name)(x)
 
 
 def _kernel_size(operation, modes):

@@ -1,5 +1,7 @@
 """Fourier neural operators: sizes by hand, the circular baseline, other resolutions, files."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -154,7 +156,7 @@ def test_factorised_weights_are_fewer_and_deployed(tmp_path, rng):
     [
         ({"factorization": "cp"}, "Received: factorization='cp'"),
         ({"factorization": "tucker", "rank": 0.0}, "Received: rank=0.0"),
-        ({"factorization": "tucker", "operation": "xd"}, "are factorised. Received: .*'xd'"),
+        ({"factorization": "tucker", "operation": "convolution"}, "not factorised. Received"),
     ],
 )
 def test_factorizations_that_are_refused(options, message):
@@ -215,3 +217,74 @@ def test_the_convolutions_beside_spectral_ones_are_searched(rng):
     assert found == ["local1", "local2"]
     np.testing.assert_allclose(space(x), model(x), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(keras_xd.finalize(space)(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def exact_gelu(x):
+    return x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
+
+
+def spectral_convolution(x, kernel):
+    """The oracle of a spectral convolution in two dimensions, by NumPy's transforms."""
+    rows, columns = kernel.shape[1] // 2, kernel.shape[2]
+    kept = [*range(rows), *range(-rows, 0)]
+    spectrum = np.fft.rfft2(x, axes=(1, 2))
+    mixed = np.zeros((*spectrum.shape[:-1], kernel.shape[-1]), complex)
+    mixed[:, kept, :columns] = np.einsum(
+        "bxyi,xyio->bxyo", spectrum[:, kept, :columns], kernel[0] + 1j * kernel[1]
+    )
+    return np.fft.irfft2(mixed, s=x.shape[1:3], axes=(1, 2))
+
+
+def test_the_network_of_neuraloperator(rng):
+    """Lifting, a gated MLP behind each block and GELU, also after the MLP but the last."""
+    options = {"lifting": 6, "channel_mlp": 3, "activation": "gelu", "normalization": None}
+    model = models.fno((8, 6, 2), width=4, modes=(3, 4), blocks=2, projection=5, **options)
+    for variable in model.variables:
+        variable.assign(rng.normal(size=variable.shape) / 2)
+    weights = {
+        layer.name: [np.asarray(w, "float64") for w in layer.weights] for layer in model.layers
+    }
+    inputs = rng.normal(size=(3, 8, 6, 2)).astype("float32")
+
+    def dense(x, name):
+        kernel, bias = weights[name]
+        return x @ kernel + bias
+
+    x = dense(exact_gelu(dense(inputs, "lifting")), "lift")
+    for block, activation in ((1, exact_gelu), (2, lambda x: x)):
+        mixed = spectral_convolution(x, *weights[f"spectral{block}"])
+        mixed = activation(mixed + dense(x, f"pointwise{block}"))
+        mixed = dense(exact_gelu(dense(mixed, f"mlp{block}")), f"mlp_outputs{block}")
+        x = activation(mixed + x * weights[f"gate{block}"][0])
+    x = dense(exact_gelu(dense(x, "projection")), "outputs")
+    np.testing.assert_allclose(model(inputs), x, rtol=1e-4, atol=1e-5 * np.abs(x).max())
+
+
+@pytest.mark.parametrize("operation", ["fourier", "convolution", "xd"])
+def test_every_option_is_searched_finalized_and_exported(operation, tmp_path, rng):
+    options = {"lifting": 6, "channel_mlp": 3, "activation": "gelu", "normalization": None}
+    if operation != "convolution":
+        options |= {"factorization": "tucker", "rank": 0.5}
+    model = models.fno(
+        (8, 6, 2), width=4, modes=3, blocks=1, operation=operation, padding="same", **options
+    )
+    model.get_layer("gate1").gate.assign([0.5, 1, 2, -1])
+    x = rng.normal(size=(3, 8, 6, 2)).astype("float32")
+    space = keras_xd.rewrite(model) if operation == "convolution" else model
+    np.testing.assert_allclose(space(x), model(x), atol=1e-6)
+    assert bool(keras_xd.architecture_variables(space)) == (operation != "fourier")
+    final = keras_xd.finalize(space)
+    np.testing.assert_allclose(final(x), model(x), rtol=1e-4, atol=1e-6)
+    final.export(tmp_path / "model.onnx", format="onnx", verbose=False)
+
+
+def test_an_xd_operation_between_fewer_channels_has_the_share_of_weights():
+    options = {"width": 24, "modes": (4, 5), "blocks": 1, "operation": "xd"}
+    whole, factorized = (
+        models.fno((16, 16, 3), factorization=factorization, rank=0.42, **options)
+        for factorization in (None, "tucker")
+    )
+    operation = factorized.get_layer("xd1")
+    assert operation.kernel.shape == (7, 9, 15, 15)
+    numbers = np.size(operation.kernel) + 2 * 24 * 15
+    assert 0.38 < numbers / np.size(whole.get_layer("xd1").kernel) <= 0.42

@@ -31,19 +31,33 @@ NAME = "neuraloperator"
 SIZES = (16, 32)
 VALIDATION = 100  # samples of those for training
 SHARE = 0.42  # of the weights, when they are factorised: that of the package's own example
-STEPS, ROUNDS = 20, 5  # steps of an epoch and epochs, of which the fastest counts
+STEPS, ROUNDS = 10, 20  # steps of an epoch and epochs, of which the fastest counts
+PEERS = ("FNO", "TFNO")
 RATES = {  # of the weights, of the architecture
-    **{name: [(2e-3, None), (5e-3, None), (1e-2, None)] for name in ("FNO", "TFNO")},
-    **{name: [(2e-3, None), (5e-3, None), (1e-2, None)] for name in ("fourier", "tucker")},
-    "xd": [(2e-3, 1e-3), (5e-3, 1e-3), (5e-3, 3e-3), (1e-2, 1e-3)],
+    **{name: [(2e-3, None), (5e-3, None), (1e-2, None)] for name in PEERS},
+    "fourier": [(5e-3, None), (1e-2, None)],
+    "xd": [(5e-3, 3e-3), (1e-2, 3e-3), (1e-2, 1e-2)],
+    **{name: [(2e-3, None), (5e-3, None), (1e-2, None)] for name in ("paper", "paper-tucker")},
+    "paper-xd": [(2e-3, 1e-3), (5e-3, 1e-3), (5e-3, 3e-3), (1e-2, 1e-3)],
 }
 TITLES = {
     "FNO": "FNO of neuraloperator",
     "TFNO": "TFNO of neuraloperator",
     "fourier": "`models.fno`",
-    "tucker": '`models.fno`, factorization="tucker"',
-    "xd": "XD search from it",
+    "xd": "XD search from it, Tucker",
+    "paper": "`models.fno`, ReLU",
+    "paper-tucker": "`models.fno`, ReLU, Tucker",
+    "paper-xd": "XD search, ReLU",
 }
+TUCKER = {"factorization": "tucker", "rank": SHARE}
+OPTIONS = {
+    "fourier": {},
+    "xd": {"operation": "xd", **TUCKER},
+    "paper": {},
+    "paper-tucker": TUCKER,
+    "paper-xd": {"operation": "xd"},
+}
+COPY = "weights of FNO"
 NUMBERS = {
     "width": (24, "channels of the networks"),
     "modes": (4, "frequencies of an axis, from 0 to it on the last one"),
@@ -94,20 +108,21 @@ class OfPackage:
         import keras_xd
 
         keras.utils.set_random_seed(seed)
-        more = {
-            "fourier": {},
-            "tucker": {"factorization": "tucker", "rank": SHARE},
-            "xd": {"operation": "xd"},
-        }
+        width, published = options["width"], method.startswith("paper")
+        form = {"lifting": 2 * width, "channel_mlp": width // 2, "activation": "gelu"}
         network = keras_xd.models.fno(
             (SIZES[0], SIZES[0], 3),
-            width=options["width"],
+            width=width,
             modes=(options["modes"], options["modes"] + 1),
             blocks=options["blocks"],
-            projection=2 * options["width"],
+            projection=2 * width,
             normalization=None,
-            **more[method],
+            **({} if published else form),
+            **OPTIONS[method],
         )
+        if not published:
+            begin(network, seed)
+        self.network = network
         mean, deviation = map(float, decoding)
         self.model = keras.Model(network.input, network.output * deviation + mean)
         self.parameters = sum(int(np.prod(v.shape)) for v in self.model.trainable_variables)
@@ -115,7 +130,9 @@ class OfPackage:
             rate and keras.optimizers.schedules.CosineDecay(rate, steps) for rate in rates
         )
         settings = {"loss": keras_xd.losses.RelativeL2(), "jit_compile": True}
-        weights = keras.optimizers.AdamW(weights, weight_decay=options["weight_decay"])
+        weights = keras.optimizers.AdamW(
+            weights, weight_decay=options["weight_decay"], epsilon=1e-6
+        )
         if architecture:
             self.model = keras_xd.SearchModel(self.model)
             self.model.compile(weights, keras.optimizers.Adam(architecture), **settings)
@@ -245,9 +262,60 @@ class OfPeer:
         return path
 
 
+def begin(network, seed):
+    """Draw the weights of operations so that their outputs begin as large as neuraloperator's."""
+    rng = np.random.default_rng(seed)
+    for layer in network.layers:
+        if (
+            layer.name.startswith(("spectral", "xd"))
+            and getattr(layer, "tucker_rank", None) is None
+        ):
+            # Both parts of a complex weight are half of its variance, which is 1 / channels. An
+            # XD-operation adds two weights to a part, and has fewer channels if it is factorised.
+            channels, filters = layer.kernel.shape[-2:]
+            width = network.get_layer("lift").units
+            deviation = (2 * width) ** -0.5 * width / (channels * filters) ** 0.5
+            deviation *= 1 if layer.name.startswith("spectral") else 0.5**0.5
+            layer.kernel.assign(rng.normal(size=layer.kernel.shape) * deviation)
+
+
+def copy_weights(peer, network):
+    """Give a network of this package the weights of neuraloperator's FNO `peer`."""
+
+    def linear(layer, module, bias=None):
+        bias = module.bias if bias is None else bias
+        numbers = module.weight[..., 0].T, bias.flatten()
+        network.get_layer(layer).set_weights([array.detach().cpu().numpy() for array in numbers])
+
+    names = ("lifting", "lift", "projection", "outputs")
+    for name, module in zip(names, (*peer.lifting.fcs, *peer.projection.fcs), strict=True):
+        linear(name, module)
+    blocks = peer.fno_blocks
+    for index, convolution in enumerate(blocks.convs):
+        block = index + 1
+        # Frequencies of the first axis rise from the lowest one; here 0 is the first.
+        kernel = convolution.weight.to_tensor().detach().cpu().numpy()
+        kernel = np.moveaxis(np.fft.ifftshift(kernel, axes=2), (0, 1), (2, 3))
+        network.get_layer(f"spectral{block}").set_weights([np.stack([kernel.real, kernel.imag])])
+        linear(f"pointwise{block}", blocks.fno_skips[index].conv, convolution.bias)
+        for name, module in zip(("mlp", "mlp_outputs"), blocks.channel_mlp[index].fcs, strict=True):
+            linear(f"{name}{block}", module)
+        gate = blocks.channel_mlp_skips[index].weight.detach().cpu().numpy()
+        network.get_layer(f"gate{block}").set_weights([gate.ravel()])
+
+
+def difference(settings):
+    """Return by how much both FNO differ with the same weights, relative to the largest output."""
+    peer, own = (network(m, 0, (1e-3, None), 1, (0.0, 1.0), settings) for m in ("FNO", "fourier"))
+    copy_weights(peer.model, own.network)
+    inputs = np.random.default_rng(0).normal(size=(8, SIZES[0], SIZES[0], 1)).astype("float32")
+    expected = peer.predict(inputs)
+    return float(np.abs(own.predict(inputs) - expected).max() / np.abs(expected).max())
+
+
 def network(method, *arguments):
     """Return a network of a method."""
-    return (OfPeer if method in ("FNO", "TFNO") else OfPackage)(method, *arguments)
+    return (OfPeer if method in PEERS else OfPackage)(method, *arguments)
 
 
 # Runs
@@ -282,7 +350,7 @@ def run(method, seed, rates, data, options, command):
 
 def device(method):
     """Return what computes."""
-    if method not in ("FNO", "TFNO"):
+    if method not in PEERS:
         from experiments.xd import rollout
 
         return rollout.device()
@@ -295,8 +363,15 @@ def versions(method):
     """Return the versions of what trains a network."""
     import reporting
 
-    peer = method in ("FNO", "TFNO")
+    peer = method in PEERS
     return reporting.versions(("torch", NAME)) if peer else reporting.backend_versions()
+
+
+def copied(settings, command):
+    """Return the record of what `difference` says."""
+    record = {"method": COPY, "seed": None, "rates": None, "threads": None}
+    found = {"difference": difference(settings), "versions": versions("FNO")}
+    return {**record, **found, "command": command}
 
 
 def measure(task):
@@ -367,15 +442,22 @@ def reason(error):
     return " ".join(str(error).split())[:160]
 
 
-def measured(method, threads, processes, settings, command):
-    """Return the times of a method on so many threads, in processes of their own."""
+def measured(methods, threads, processes, settings, command):
+    """Return the times of methods on so many threads, in processes that take turns."""
     import timing
 
-    task = {"method": method, "rates": RATES[method][0], "threads": threads, **settings}
     variables = {"OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": ""}
-    found = [timing.apart(__file__, task, threads, **variables) for _ in range(processes)]
-    record = {"method": method, "seed": None, "rates": None, "threads": threads}
-    return {**record, "processes": found, "versions": versions(method), "command": command}
+    found = {method: [] for method in methods}
+    for _, method in itertools.product(range(processes), methods):
+        task = {"method": method, "rates": RATES[method][0], "threads": threads, **settings}
+        found[method].append(timing.apart(__file__, task, threads, **variables))
+        print(method, threads, found[method][-1], flush=True)
+    key = {"seed": None, "rates": None, "threads": threads}
+    more = {"command": command}
+    return [
+        {"method": method, **key, "processes": times, "versions": versions(method), **more}
+        for method, times in found.items()
+    ]
 
 
 # The page
@@ -397,7 +479,7 @@ def beside_peer(runs):
     means = {m: 100 * float(np.mean(found)) for m, found in errors.items() if found}
     if "FNO" not in means:
         return []
-    own = [m for m in means if m not in ("FNO", "TFNO")]
+    own = [m for m in means if m not in PEERS]
     texts = [f"{TITLES[m]} {means[m] - means['FNO']:+.2f}" for m in own]
     return [f"At 16 × 16, in points beside the FNO of neuraloperator: {'; '.join(texts)}.", ""]
 
@@ -414,7 +496,8 @@ def page(settings, runs, written):
             row = [reporting.spread([100 * r["errors"][part] for r in own], 2) for part in parts]
             weights, architecture = own[0]["rates"]
             rates = f"{weights:g}" + (f", {architecture:g}" if architecture else "")
-            rows.append([TITLES[method], len(own), *row, f"{own[0]['parameters']:,}", rates])
+            row += [f"{own[0]['parameters']:,}", rates, own[0]["device"].partition(",")[0]]
+            rows.append([TITLES[method], len(own), *row])
         times = [r for r in runs if r["method"] == method and r["seed"] is None]
         times = {r["threads"]: r["processes"] for r in times}
         if 1 in times:
@@ -427,6 +510,7 @@ def page(settings, runs, written):
                 notes.append(f"- {TITLES[method]}, an ONNX file: {own[0]['refused']}")
             speeds.append(row)
     head = ["network", "seeds", "validation", "16 × 16", "32 × 32", "parameters", "rates"]
+    head += ["trained on"]
     trained = [run for run in runs if run["seed"] is not None]
     with_what = {name: reporting.unique(trained, name) for name in ("device", "versions")}
     devices, found = (", ".join(sorted(with_what[name])) for name in ("device", "versions"))
@@ -445,13 +529,22 @@ def page(settings, runs, written):
         "",
         *reporting.table(head, rows),
         *beside_peer(runs),
+        *[
+            "With the weights of the FNO of neuraloperator `models.fno` has its outputs, up to "
+            f"{run['difference']:.0e} of the largest one.\n"
+            for run in runs
+            if run["method"] == COPY
+        ],
         f"{settings['blocks']} blocks of {settings['width']} channels and {settings['modes']} "
         f"frequencies an axis, {settings['modes'] + 1} on the last (`n_modes` of neuraloperator: "
         f"{2 * settings['modes']}); factorised weights have {SHARE} of the numbers. Inputs and "
         "outputs are normalised by mean and deviation, coordinates are channels; the loss is the "
         f"relative L2 error; AdamW of decay {settings['weight_decay']:g}, rates fall to 0 along a "
-        "cosine. All else are the defaults of each package, without padding or normalization "
-        "inside of the networks.",
+        "cosine. `models.fno` and the search from it have the form of neuraloperator's: GELU, a "
+        "hidden layer before the blocks, a gated channel MLP behind each, weights of the same "
+        "initial size; those of ReLU have no such layers, as the first Fourier neural operator. "
+        "None has padding or normalization inside. Operations that are searched with Tucker work "
+        "on fewer channels, between two matrices.",
         "",
     ]
     if speeds:
@@ -466,8 +559,9 @@ def page(settings, runs, written):
         lines += [
             "A training step (ours under XLA, as `fit` makes it), what training adds to the "
             "memory (compiling too), and a call of the served network on one thread of the CPU. "
-            f"Each is the least of {ROUNDS} epochs or {10 * ROUNDS} calls, because other programs "
-            "may run beside them; two threads say little where these take the cores.",
+            f"Each is the least of {ROUNDS} epochs of {STEPS} steps or {10 * ROUNDS} calls, and "
+            "the networks take turns, because other programs may run beside them; two threads say "
+            "little where these take the cores.",
             "",
             *reporting.table(["network", *head], speeds),
             *notes,
@@ -494,7 +588,7 @@ def parse(arguments):
         return options, None
     if options.data is None:
         parser.error("--data must name the folder of darcy_train_16.pt, of neuraloperator")
-    peers = {"FNO", "TFNO"} & set(options.methods)
+    peers = set(PEERS) & set(options.methods)
     if peers and importlib.util.find_spec("neuralop") is None:
         parser.error(f"{', '.join(sorted(peers))} needs neuraloperator: pip install {PACKAGES}")
     shown = ["seeds", "methods", *NUMBERS, "weight_decay", "measure_speed"]
@@ -514,10 +608,14 @@ def main(arguments=None):
         return None
     settings = results.settings
     if options.measure_speed:
-        for threads, method in itertools.product((1, 2), options.methods):
-            processes = options.measure_speed
-            arguments = (method, threads, processes, settings, options.command)
-            print(results.obtain((method, None, None, threads), measured, *arguments), flush=True)
+        if {"FNO", "fourier"} <= set(options.methods):
+            results.obtain((COPY, None, None, None), copied, settings, options.command)
+        for threads in (1, 2):
+            missing = [m for m in options.methods if not results.find(m, None, None, threads)]
+            arguments = (threads, options.measure_speed, settings, options.command)
+            for record in measured(missing, *arguments):
+                results.add(record)
+        results.write()
         return results
     data = load(options.data)
 

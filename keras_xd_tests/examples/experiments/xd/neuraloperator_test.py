@@ -28,7 +28,7 @@ def arguments(tmp_path, monkeypatch, rng):
 
 
 def test_a_network_of_this_package(arguments, tmp_path, monkeypatch):
-    monkeypatch.setattr(experiment, "RATES", {"tucker": [(1e-2, None)]})
+    monkeypatch.setattr(experiment, "RATES", {"paper-tucker": [(1e-2, None)]})
     (record,) = experiment.main(arguments).runs
     assert set(record["errors"]) == {"validation", "16", "32"}
     assert np.isfinite(list(record["errors"].values())).all()
@@ -61,8 +61,8 @@ def test_rates_are_those_of_the_least_validation_error(arguments, tmp_path, monk
     first += [("xd", 0, 1e-3), ("xd", 0, 1e-2)]
     assert keys == [*first, ("fourier", 1, 1e-2), ("xd", 1, 1e-2)]
     page = (tmp_path / "neuraloperator.md").read_text()
-    row = "| 2 | 11.00 ± 1.41 | 21.00 ± 1.41 | 31.00 ± 1.41 | 1,234 | 0.01, 0.001 |"
-    assert f"| XD search from it {row}" in page
+    row = "| 2 | 11.00 ± 1.41 | 21.00 ± 1.41 | 31.00 ± 1.41 | 1,234 | 0.01, 0.001 | cpu |"
+    assert f"| XD search from it, Tucker {row}" in page
     assert redraw.page("neuraloperator", found) == page
     calls = {"runtime": "PyTorch", "refused": "no FFT", "1": 0.5, "32": 4.0}
     process = {"step": 1.5, "memory": 7, "calls": calls}
@@ -70,9 +70,27 @@ def test_rates_are_those_of_the_least_validation_error(arguments, tmp_path, monk
         {**found["runs"][-1], "seed": None, "threads": 1, "processes": [process]},
         {**found["runs"][-1], "seed": None, "threads": 2, "processes": [{"step": 1.25}]},
     ]
-    page = experiment.page(found["settings"], [*found["runs"], *speeds], found["written"])
-    assert "| XD search from it | 1.5 | 1.25 | 7 | PyTorch | 0.50 | 4.00 |" in page
+    copied = {**speeds[0], "method": experiment.COPY, "difference": 7e-7, "threads": None}
+    page = experiment.page(found["settings"], [*found["runs"], *speeds, copied], found["written"])
+    assert "has its outputs, up to 7e-07 of the largest one." in page
+    assert "| XD search from it, Tucker | 1.5 | 1.25 | 7 | PyTorch | 0.50 | 4.00 |" in page
     assert "an ONNX file: no FFT" in page
+
+
+def test_speeds_are_measured_in_turns(arguments, monkeypatch):
+    called = []
+
+    def apart(script, task, threads, **variables):
+        called.append((task["method"], threads))
+        return {"step": float(len(called)), "memory": 1, "calls": {"runtime": "", "1": 1, "32": 1}}
+
+    monkeypatch.setattr(importlib.import_module("timing"), "apart", apart)
+    methods = ["xd", "paper"]
+    speed = [*arguments, "--measure-speed", "2", "--methods", *methods]
+    for _ in range(2):  # nothing is left to do the second time
+        runs = experiment.main(speed).runs
+        assert called == [(m, n) for n in (1, 2) for _ in range(2) for m in methods]
+    assert [process["step"] for process in runs[0]["processes"]] == [1.0, 3.0]
 
 
 @pytest.mark.parametrize(
