@@ -27,7 +27,6 @@ NAMES = {
     Mapping: "a dictionary",
     Callable: "a function",
     np.ndarray: "an array",
-    ArrayLike: "an array",
     Tensor: "a tensor or array",
 }
 UNIONS = (typing.Union, types.UnionType)
@@ -77,15 +76,24 @@ _hints = functools.cache(functools.partial(typing.get_type_hints, include_extras
 
 def _check(value, name, hint):
     if not _fits(value, hint):
-        text = repr(value)
-        text = f"{text[:LONGEST]}…" if len(text) > LONGEST else text
-        raise ValueError(f"`{name}` must be {_described(hint)}. Received: {name}={text}")
+        text = f"`{name}` must be {_described(hint)}. Received: {name}="
+        raise ValueError(text + repr(value)[:LONGEST])
+
+
+@functools.cache
+def _parts(hint):
+    """Return the class or form of a type hint, and what it is of."""
+    if hint in (Tensor, ArrayLike):
+        return Tensor, ()
+    return typing.get_origin(hint) or hint, typing.get_args(hint)
 
 
 def _fits(value, hint):
     """Return whether a value may be what a type hint names."""
-    kind, items = typing.get_origin(hint) or hint, typing.get_args(hint)
-    if hint in (Tensor, ArrayLike, np.ndarray) or kind is np.ndarray:
+    if type(value) is hint:
+        return True
+    kind, items = _parts(hint)
+    if kind is Tensor or kind is np.ndarray:
         number = isinstance(value, numbers.Number) and kind is not np.ndarray
         listed = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
         return number or listed or hasattr(value, "shape")
@@ -112,9 +120,9 @@ def _fits_sequence(value, kind, items):
 
 def _described(hint):
     """Return what a type hint names, as text."""
-    kind, items = typing.get_origin(hint) or hint, typing.get_args(hint)
-    if hint in NAMES or kind in NAMES:
-        return NAMES.get(hint) or NAMES[kind]
+    kind, items = _parts(hint)
+    if kind in NAMES:
+        return NAMES[kind]
     if kind in UNIONS:
         return " or ".join(dict.fromkeys(map(_described, items)))
     if kind is tuple and items and items[-1] is not Ellipsis:
