@@ -24,18 +24,15 @@ class FeatureFiles:
 
     def features(self, kernel: HierarchicalKernel, term: Term) -> list[Features]:
         """Return `kernel.features(term)`, from its file if there is one, otherwise to its file."""
-        path = os.path.join(self.folder, _digest(kernel, term))
+        content = f"{_FORMAT} {PYTHON} {kernel.signature()} {term}"
+        digest = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+        path = os.path.join(self.folder, digest)
         found = _read(path)
         if found is None:
             found = kernel.features(term)
             os.makedirs(self.folder, exist_ok=True)
             files.write(path, _packed(found), overwrite=True)
         return found
-
-
-def _digest(kernel, term):
-    content = f"{_FORMAT} {PYTHON} {kernel.signature()} {term}"
-    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
 
 def _packed(features):

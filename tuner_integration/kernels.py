@@ -211,11 +211,6 @@ def gram(
     return (a @ b.T).toarray()
 
 
-def squared_norms(features: Sequence[Features], iterations: int | None = None) -> np.ndarray:
-    """Return the dot product of every term's features with themselves."""
-    return np.array([sum((c**2).sum() for _, c in _until(f, iterations)) for f in features])
-
-
 def _until(features, iterations):
     return features if iterations is None else features[: iterations + 1]
 
@@ -300,7 +295,9 @@ class HierarchicalKernel:
 
         def scaled(features):
             norms = {
-                index: np.sqrt(squared_norms([f[index] for f in features], limit))
+                index: np.sqrt(
+                    [sum((c**2).sum() for _, c in _until(f[index], limit)) for f in features]
+                )
                 for index, limit in limits.items()
             }
             return [

@@ -131,7 +131,7 @@ class PointSpace:
         """Hyperparameters with more than one value, by their names."""
         found = {}
         for hp in self.ordinary:
-            if _is_tuned(hp):
+            if hp.prob_to_value(0.0) != hp.prob_to_value(1.0 - 1e-9):
                 found.setdefault(hp.name, []).append(hp)
         return found
 
@@ -194,10 +194,6 @@ class TriedPoints:
             except ValueError:  # a term that is no graph
                 self._known[term] = str(term)
         return self._known[term]
-
-
-def _is_tuned(hp):
-    return hp.prob_to_value(0.0) != hp.prob_to_value(1.0 - 1e-9)
 
 
 def _is_ordered(hp):

@@ -144,7 +144,9 @@ class GrammarTuner(keras_tuner.Tuner):
         self._stopping = None
         if median_stopping is not None:
             direction = oracle.objective.direction
-            self._stopping = MedianStopping(self._curves_folder, direction, median_stopping)
+            self._stopping = MedianStopping(
+                lambda: os.path.join(self.project_dir, "curves"), direction, median_stopping
+            )
         if (self.limits or self._filter) and hypermodel is None:
             raise ValueError(
                 "`limits` and `zero_cost` need a hypermodel whose networks they judge. "
@@ -342,9 +344,6 @@ class GrammarTuner(keras_tuner.Tuner):
             if files.is_full(error):
                 raise checkpoints.FullDiskError(trial.trial_id, error) from error
             raise
-
-    def _curves_folder(self):
-        return os.path.join(self.project_dir, "curves")
 
     def _network(self, values):
         """The untrained network of values, `None` if they give none; the last one is kept."""

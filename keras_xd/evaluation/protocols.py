@@ -259,8 +259,10 @@ def evaluate_search(
     if path is not None:
         store = Store(path, {"finalize": bool(finalize), "settings": settings or {}})
     finished = _finished(store, plan, seeds)
-    if transfer:
-        _check_transfer(task, transfer, seeds[0])
+    if transfer:  # before a long search
+        architecture = pack(_built(task, seeds[0]))
+        for name, other in transfer.items():
+            unpack(_built(other, seeds[0]), architecture, f"the architecture for task '{name}'")
     store.open()
     runs, first_error = [], None
     with contextlib.closing(_in_turn(store, seeds)) as turns:
@@ -339,13 +341,6 @@ def _finished(store, plan, seeds):
             store.check_model(record, models[id(task)])
             finished[protocol, seed] = Run(protocol, seed, record["values"], record["seconds"])
     return finished
-
-
-def _check_transfer(task, transfer, seed):
-    """Raise `ValueError`, before a long search, if an architecture would not fit other tasks."""
-    architecture = pack(_built(task, seed))
-    for name, other in transfer.items():
-        unpack(_built(other, seed), architecture, f"the architecture for task '{name}'")
 
 
 def _run(protocol, task, search, seed, finalize, store):

@@ -212,7 +212,8 @@ def finalize(
     if not isinstance(copy, SubclassedModelWrapper):
         copy = split_streams(trim_streams(view(copy)))
         copy = fold_normalizations(copy) if fold_normalization else copy
-        kind = keras.Model if report.snapped and _is_of_keras(copy) else FinalizedModel
+        of_keras = all(_package(layer) == "keras" for layer in flatten_layers(copy))
+        kind = keras.Model if report.snapped and of_keras else FinalizedModel
         copy = kind(copy.input, copy.output, name=copy.name)
     copy.report = report
     if search is not None and not candidate_choice.mixtures(search.model):
@@ -229,11 +230,6 @@ def check_options(form="spectrum", weight_dtype=None, snap=None, tolerance=None,
             "`snap` is a relative distance and must lie between 0 and 1, both excluded. "
             f"Received: snap={snap!r}"
         )
-
-
-def _is_of_keras(model):
-    """Return whether every layer of a model, and of models in it, is one of Keras' own."""
-    return all(_package(layer) == "keras" for layer in flatten_layers(model))
 
 
 def _has_own_layers(model):

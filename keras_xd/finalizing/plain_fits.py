@@ -121,8 +121,9 @@ class LinearMap:
         spectrum = self.spectral_kernel(sizes)
         energy = np.sum(np.abs(spectrum) ** 2, axis=(-2, -1))
         fits: list[Fit] = []
+        most = [*(size // 2 for size in sizes[:-1]), sizes[-1] // 2 + 1]
         for modes in range(1, max(sizes) // 2 + 2):
-            kept = _bounded_modes(modes, sizes)
+            kept = tuple(min(modes, one) for one in most)
             if fits and fits[-1].kernel_size == kept:
                 break
             index, factors = kept_frequencies(kept, sizes)
@@ -277,9 +278,3 @@ def kept_frequencies(modes, sizes):
         elif all(f in one for f, one in zip(mirror, kept, strict=True)):
             factors[place] = 1.0
     return index, factors
-
-
-def _bounded_modes(modes, sizes):
-    """Return the modes of each axis, at most as many as the axis has."""
-    most = [*(size // 2 for size in sizes[:-1]), sizes[-1] // 2 + 1]
-    return tuple(min(modes, one) for one in most)

@@ -66,7 +66,8 @@ def _channels_used(model):
         chains: dict[int, tuple[keras.KerasTensor, list]] = {}
         for call in trace.calls:
             layer = call.operation
-            if not _keeps_channels(layer) or times[id(layer)] > 1 or not call.args:
+            keeps = isinstance(layer, StaticCCNNBlock) or type(layer) is keras.layers.Identity
+            if not keeps or times[id(layer)] > 1 or not call.args:
                 continue
             start = starts.get(id(call.tensors[0]), call.tensors[0])
             if layer.compute_dtype == start.dtype:
@@ -78,11 +79,6 @@ def _channels_used(model):
             if 0 < channels < start.shape[-1]:
                 used |= {id(layer): channels for layer in chain}
     return used
-
-
-def _keeps_channels(layer):
-    """Return whether a layer leaves all but the first channels as they are."""
-    return isinstance(layer, StaticCCNNBlock) or type(layer) is keras.layers.Identity
 
 
 def trim_streams(model: keras.Model) -> keras.Model:

@@ -104,7 +104,8 @@ def find_channels(
         operation, tensors = call.operation, call.tensors
         once = not shared(operation)
         cuttable = isinstance(operation, layers.Layer) and able(operation)
-        if cuttable and once and is_maker(operation) and len(tensors) == 1:
+        maker = isinstance(operation, PRODUCERS) and getattr(operation, "groups", 1) == 1
+        if cuttable and once and maker and len(tensors) == 1:
             groups.end_and_start(call)
             continue
         axis = channel_axis_after(call, [groups.axis_of(tensor) for tensor in tensors])
@@ -208,11 +209,6 @@ def channel_axis_after(call: cloning.OperationCall, axes: list[int | None]) -> i
         numbers = all(value is tensors[0] or _is_plain(value) for value in call.flat_arguments)
         apart = isinstance(operation, _elementwise_operations()) and same_rank and numbers
     return axis if apart else None
-
-
-def is_maker(operation: keras.Operation) -> bool:
-    """Return whether a layer reads all channels of its input and makes new ones."""
-    return isinstance(operation, PRODUCERS) and getattr(operation, "groups", 1) == 1
 
 
 def channel_axis(layer: layers.Layer, rank: int) -> int:

@@ -15,7 +15,11 @@ _LEAST_GAIN = 4e-4  # relative decrease of the error between checks that makes m
 
 @check_types
 def nearest_blast(matrix: ArrayLike, blocks: int, rank: int, steps: int = 20) -> Projection:
-    """Return a BLAST matrix near to a matrix, by alternating least squares."""
+    """Return a BLAST matrix near to a matrix, by alternating least squares.
+
+    Block `(i, j)` of `blocks × blocks` is `U_i diag(s_ij) V_jᵀ`. The search starts at the nearest
+    matrix of this rank and its error never rises; the paper projects by gradient descent.
+    """
     matrix, _ = structured.checked(matrix)
     validation.positive_integer(blocks, "blocks")
     structured.check_divides(blocks, matrix.shape)

@@ -35,7 +35,11 @@ def nearest_low_rank(matrix: ArrayLike, rank: int, inputs: ArrayLike | None = No
 
 @check_types
 def nearest_monarch(matrix: ArrayLike, blocks: int, inputs: ArrayLike | None = None) -> Projection:
-    """Return the nearest Monarch matrix of `blocks` blocks: exact, by a decomposition per slice."""
+    """Return the nearest Monarch matrix of `blocks` blocks: exact, by a decomposition per slice.
+
+    With rows `(p, i')` and columns `(j', q)`, `p` and `q` counting blocks, an entry is
+    `L[p, i', q] · R[p, j', q]`: a block tensor train of two cores of rank 1.
+    """
     matrix, inputs = structured.checked(matrix, inputs)
     rows, columns = matrix.shape
     validation.positive_integer(blocks, "blocks")
@@ -54,7 +58,15 @@ def nearest_block_tensor_train(
     rank: int,
     inputs: ArrayLike | None = None,
 ) -> Projection:
-    """Return a block tensor train near to a matrix, by one decomposition per slice and core."""
+    """Return a block tensor train near to a matrix, by one decomposition per slice and core.
+
+    With rows `(i_1, …, i_c)` and columns `(j_1, …, j_c)` in row-major order an entry is
+
+        A[i, j] = Π_t G_t[a_{t-1}; i_1 … i_t; j_t; j_{t+1} … j_c; a_t]   summed over all a
+
+    where `a_t` has the size `rank` and `a_0` and `a_c` have size 1. Two cores are exact; the
+    squared error of more is at most `c - 1` times the smallest one.
+    """
     matrix, inputs = structured.checked(matrix, inputs)
     row_factors, column_factors = tuple(row_factors), tuple(column_factors)
     validation.positive_integer(rank, "rank")

@@ -227,7 +227,11 @@ def _read(content, source):
     bad = {
         layer["layer"]: names
         for layer in header["layers"]
-        if (names := [v["name"] for v in layer["variables"] if not _is_finite(arrays[v["array"]])])
+        if (
+            names := [
+                v["name"] for v in layer["variables"] if not np.isfinite(arrays[v["array"]]).all()
+            ]
+        )
     }
     if bad:
         raise ValueError(
@@ -235,10 +239,6 @@ def _read(content, source):
             f"none. Received: {source} with NaN or infinity in layers {listed_weights(bad)}"
         )
     return header["layers"], arrays
-
-
-def _is_finite(array):
-    return bool(np.all(np.isfinite(array)))
 
 
 def _check_layer(layer, arrays):

@@ -1,6 +1,7 @@
 """Guidance of a search by the attention of a trained network, its teacher."""
 
 import contextlib
+import operator
 from collections.abc import Sequence
 
 import keras
@@ -164,7 +165,7 @@ class Guide:
         """Return the features of the teacher's stages, those remembered if there are."""
         leaves = keras.tree.flatten(inputs)
         for others, features in self.known:
-            if len(others) == len(leaves) and all(map(_is_same, others, leaves)):
+            if len(others) == len(leaves) and all(map(operator.is_, others, leaves)):
                 return features
         features = self.transfer.teacher_stages(inputs, training=False)[1]
         return [ops.stop_gradient(feature) for feature in features]
@@ -239,7 +240,3 @@ def _checked_names(names, argument):
     if not names or not all(isinstance(name, str) for name in names):
         raise ValueError(f"`{argument}` must be names of layers. Received: {argument}={names!r}")
     return names
-
-
-def _is_same(one, other):
-    return one is other

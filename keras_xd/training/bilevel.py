@@ -34,7 +34,7 @@ def fit_arguments(search, x, y, held_out, held_out_split, arguments):
             "`architecture_validation_split`. "
             f"Received: {'neither' if held_out is None else 'both'}"
         )
-    strategy = getattr(search, "distribute_strategy", None)
+    strategy = search.distribute_strategy
     replicas = 1 if strategy is None else strategy.num_replicas_in_sync
     if replicas > 1 and search.optimizer is not search.search_optimizer:
         raise ValueError(

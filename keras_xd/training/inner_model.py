@@ -19,7 +19,12 @@ class InnerModel(keras.Model):
     """Base class of a model that holds another one, its attribute `model`, and shows that one."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        _refuse_hyperparameters(self, args)
+        if args and type(args[0]).__module__.partition(".")[0] == "keras_tuner":
+            raise ValueError(
+                "A tuner needs what makes a model for each trial: give it a "
+                "`tuner_integration.SearchHyperModel`, or a function from hyperparameters to a "
+                f"compiled SearchModel. Received: hypermodel='{self.name}', a SearchModel itself"
+            )
         return super().__call__(*args, **kwargs)
 
     quantize = protocol.refuse_to_quantize
@@ -102,16 +107,6 @@ class InnerModel(keras.Model):
 def _with_layers(model):
     """Return the model whose layers a user knows: that in a `SubclassedModelWrapper`."""
     return model.model if isinstance(model, SubclassedModelWrapper) else model
-
-
-def _refuse_hyperparameters(search, arguments):
-    """Raise `ValueError` if a search is called as a hypermodel of KerasTuner."""
-    if arguments and type(arguments[0]).__module__.partition(".")[0] == "keras_tuner":
-        raise ValueError(
-            "A tuner needs what makes a model for each trial: give it a "
-            "`tuner_integration.SearchHyperModel`, or a function from hyperparameters to a "
-            f"compiled SearchModel. Received: hypermodel='{search.name}', a SearchModel itself"
-        )
 
 
 def _count(variables):

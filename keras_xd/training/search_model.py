@@ -371,7 +371,7 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
 
     @property
     def distribute_strategy(self) -> Any:
-        return self.strategy_of_fit or super().distribute_strategy
+        return self.strategy_of_fit or getattr(super(), "distribute_strategy", None)
 
     @property
     def search_optimizer(self) -> ArchitectureOptimizer:

@@ -32,7 +32,7 @@ class StructuredDense(BiasedLayer, base.FactorFiles):
     | `kaleidoscope`       | the corner of a K-matrix, as in KDense  | `radix`, `depth`           |
     | `dense`              | any matrix                              | none                       |
 
-    Rows are the units, columns the inputs; the functions `keras_xd.kmatrix.nearest_…` give the
+    Rows are the units, columns the inputs; `docs/structured.md` and `keras_xd.kmatrix` give the
     equations. Each factor is a product of dense blocks, kept in the order in which it is computed.
 
     The random start gives outputs the variance that those of a `Dense` layer with

@@ -144,7 +144,14 @@ class XDLayer(FoldedOperation):
         if outputs is not None:
             return outputs
         x = ops.cast(inputs, functional.exact_dtype(self.compute_dtype))  # integers too
-        outputs = ops.cast(self.linear(x, training), self.compute_dtype)
+        analyses, matrices, syntheses = self.architecture_transforms(
+            self._plans, compiled=bool(training) and self._is_long()
+        )
+        spectrum = [ops.cast(piece, self.compute_dtype) for piece in self.spectrum_of(matrices)]
+        x = functional.to_columns(x, self.data_format)
+        x = functional.apply(x, analyses, spectrum, syntheses, self.groups)
+        x = functional.from_columns(functional.with_bias(x, self.bias), self.data_format)
+        outputs = ops.cast(x, self.compute_dtype)
         return outputs if self.activation is None else self.activation(outputs)
 
     def compute_mask(self, inputs: Tensor, previous_mask: Tensor | None) -> None:

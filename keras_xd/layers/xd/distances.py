@@ -272,15 +272,12 @@ def _of_part(part, operation, metric):
 def _fitted_distance(part, named):
     total, explained = fitted_squares(part, named)
     if not named.gates.any():  # which fits nothing
-        return 0.0 if _is_zero(part, total) else 1.0
+        convolution = fitted_norm(
+            Architecture(_named(part.layer, "convolution")), part.kernel_variance
+        )
+        return 0.0 if total <= ROUNDING**2 * convolution else 1.0
     found = math.sqrt(1.0 - explained / total) if total else 1.0
     return 0.0 if found <= ROUNDING else found
-
-
-def _is_zero(part, total):
-    """Return whether a map is none beside that of the convolution with the same kernel."""
-    convolution = Architecture(_named(part.layer, "convolution"))
-    return total <= ROUNDING**2 * fitted_norm(convolution, part.kernel_variance)
 
 
 def _own_start(layer):

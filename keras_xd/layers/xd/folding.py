@@ -5,12 +5,13 @@ import functools
 from collections.abc import Sequence
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_xd.core import tracing
 from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.type_aliases import Shape, Tensor
-from keras_xd.kmatrix import product
+from keras_xd.kmatrix import product, transform
 from keras_xd.kmatrix.radix import Plan
 from keras_xd.kmatrix.transform import Transform
 from keras_xd.layers.xd import (
@@ -18,7 +19,6 @@ from keras_xd.layers.xd import (
     finalized_sizes,
     functional,
     low_rank,
-    placed_kernel,
 )
 from keras_xd.layers.xd.architecture_weights import MatrixArchitecture
 from keras_xd.layers.xd.finalized import StaticKernelXD, StaticXD
@@ -57,22 +57,27 @@ class FoldedOperation(ConfiguredLayer, MatrixArchitecture):
         tolerance: float | None = None,
     ) -> keras.layers.Layer:
         """Return a built layer of dense matrices with the same outputs."""
+        shape = self.get_build_config()["input_shape"]
         if finalized_sizes.is_low_rank(form, tolerance):
             static = self._low_rank(
                 weight_dtype, finalized_sizes.TOLERANCE if tolerance is None else tolerance
             )
             if static is not None:
                 return static
-            form = self._smallest_exact()
-        form = self.finalized_sizes(self.get_build_config()["input_shape"], form).form
+            exact = [self.finalized_sizes(shape, form) for form in ("spectrum", "kernel")]
+            form = min(exact, key=lambda sizes: sizes.parameters).form
+        form = self.finalized_sizes(shape, form).form
         # One by one JAX would compile each operation by itself.
         compiled = keras.backend.backend() == "jax"
-        if form == "spectrum":
-            return StaticXD.from_tensors(self, *self._folded(compiled), storage=weight_dtype)
-        plans = finalized_sizes.compact_plans(self._geometry, self._plans, self.depth)
+        by_columns, plans = form != "spectrum", self._plans
+        if by_columns:
+            plans = finalized_sizes.compact_plans(self._geometry, self._plans, self.depth)
         analyses, matrices, syntheses = self.architecture_transforms(
-            plans, columns=True, compiled=compiled
+            plans, columns=by_columns, compiled=compiled
         )
+        if not by_columns:
+            spectrum = self.spectrum_of(matrices)
+            return StaticXD.from_tensors(self, analyses, spectrum, syntheses, storage=weight_dtype)
         kernel = functional.exact(self._grouped_kernel())
         b, gates = self.architecture_extras(kernel.dtype)
         if b is None and gates is not None:
@@ -81,12 +86,6 @@ class FoldedOperation(ConfiguredLayer, MatrixArchitecture):
         return StaticKernelXD.from_tensors(
             self, analyses, spectrum, syntheses, storage=weight_dtype
         )
-
-    def _smallest_exact(self):
-        """Return which of the exact forms has the fewest weights."""
-        shape = self.get_build_config()["input_shape"]
-        forms = [self.finalized_sizes(shape, form) for form in ("spectrum", "kernel")]
-        return min(forms, key=lambda form: form.parameters).form
 
     def _low_rank(self, weight_dtype, tolerance):
         """Return the static layer of low ranks, or `None` where an exact form is better."""
@@ -111,33 +110,15 @@ class FoldedOperation(ConfiguredLayer, MatrixArchitecture):
             self, whole.truncated(ranks), periodic=periodic, storage=weight_dtype
         )
 
-    def linear(self, x: Tensor, training: bool | None = None) -> Tensor:
-        """Return the outputs of exact inputs, without the activation."""
-        x = functional.to_columns(x, self.data_format)
-        analyses, spectrum, syntheses = self._folded(bool(training) and self._is_long())
-        spectrum = [ops.cast(piece, self.compute_dtype) for piece in spectrum]
-        outputs = functional.apply(x, analyses, spectrum, syntheses, self.groups)
-        outputs = functional.with_bias(outputs, self.bias)
-        return functional.from_columns(outputs, self.data_format)
-
     def _is_long(self):
         """Return whether the blocks of an axis are so many that XLA multiplies them out faster."""
         numbers = sum(2 * plan.n * sum(plan.group_sizes) for plan in self._plans)
         return sum(self.depth) * numbers >= _MANY_NUMBERS
 
-    def _folded(self, compiled=False):
-        """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""
+    def spectrum_of(self, matrices: list) -> list[Tensor]:
+        """Return the spectrum `C ∘ (L w + b)` in pieces, for `L` of each axis."""
         extras = self.architecture_extras(functional.exact_dtype(self.variable_dtype))
-        transforms = self.architecture_transforms(self._plans, compiled=compiled)
-        return self.multiplied_out(transforms, *extras)
-
-    def multiplied_out(
-        self, transforms: tuple[list, list, list], b: Tensor | None, gates: Tensor | None
-    ) -> tuple[list, list, list]:
-        """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""
-        analyses, matrices, syntheses = transforms
-        kernel = functional.exact(self._grouped_kernel())
-        return analyses, functional.spectrum(kernel, matrices, b, gates), syntheses
+        return functional.spectrum(functional.exact(self._grouped_kernel()), matrices, *extras)
 
     def architecture_transforms(
         self, plans: Sequence[Plan], *, columns: bool = False, compiled: bool = False
@@ -162,7 +143,15 @@ def _transforms(weights, plans, kernel_axes, geometry, columns):
     folded = product.multiply_out(weights, [*plans, *(axis.plan for axis in kernel_axes), *plans])
     rank = len(plans)
     k_factors, l_factors, m_factors = (folded[i * rank :][:rank] for i in range(len(MATRICES)))
-    matrices = placed_kernel.kernel_transforms(l_factors, kernel_axes, columns=columns)
+    matrices: list = []  # a matrix, or a `PlacedTransform`, for each axis of `functional.spectrum`
+    for index, (factor, axis) in enumerate(zip(l_factors, kernel_axes, strict=True)):
+        if axis.direct and not columns:
+            analysis = transform.forward_transform(factor, axis.plan, pair=index > 0)
+            matrices.append(PlacedTransform(analysis, np.array(axis.weights)))
+            continue
+        dtype = keras.backend.standardize_dtype(factor[0].blocks.dtype)
+        unit_vectors = ops.convert_to_tensor(axis.placement()[None], dtype=dtype)
+        matrices.append(transform.forward_transform(factor, axis.plan, pair=False)(unit_vectors)[0])
     analyses, syntheses = functional.transforms(m_factors, k_factors, plans, geometry)
     return analyses, matrices, syntheses
 

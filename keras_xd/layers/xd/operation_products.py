@@ -63,8 +63,7 @@ class Architecture:
         dtype = functional.exact_dtype(layer.variable_dtype)
         matrices = [np.stack([m.real, m.imag], axis=1) for m in self.matrices[1]]
         matrices = [ops.convert_to_tensor(matrix, dtype) for matrix in matrices]
-        extras = layer.architecture_extras(dtype)
-        pieces = [_double(piece) for piece in layer.multiplied_out(([], matrices, []), *extras)[1]]
+        pieces = [_double(piece) for piece in layer.spectrum_of(matrices)]
         real, imaginary = np.moveaxis(np.concatenate(pieces), 1, 0)
         values = real + 1j * imaginary
         return values.reshape(*self.sizes, *values.shape[1:])
@@ -113,10 +112,6 @@ def _averaged(a, b):
         return average * np.sum(x.gates * y.gates)
 
     return _squares(product, a, b)
-
-
-def _own_kernel(a, b):
-    return _squares(_map_product, a, b)
 
 
 def _squares(product, a, b):
@@ -221,5 +216,5 @@ SQUARES = {
     "euclidean": _euclidean,
     "frobenius": _frobenius,
     "averaged": _averaged,
-    "own_kernel": _own_kernel,
+    "own_kernel": functools.partial(_squares, _map_product),
 }

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -107,19 +106,3 @@ def _is_direct(plan, depth, kernel_size, rows, columns, index):
     product = 2 * plan.n * pairs * kernel_size * rows * columns
     by_columns = of_vectors(kernel_size, False) + product + written
     return by_columns > CLEARLY_FASTER * of_vectors(rows * columns, index > 0)
-
-
-def kernel_transforms(factors, axes, *, columns=False):
-    """Return `L` along every axis, ready for `functional.spectrum`."""
-    transforms = []
-    for index, (factor, axis) in enumerate(zip(factors, axes, strict=True)):
-        if axis.direct and not columns:
-            analysis = transform.forward_transform(factor, axis.plan, pair=index > 0)
-            transforms.append(PlacedTransform(analysis, np.array(axis.weights)))
-            continue
-        dtype = keras.backend.standardize_dtype(factor[0].blocks.dtype)
-        unit_vectors = ops.convert_to_tensor(axis.placement()[None], dtype=dtype)
-        transforms.append(
-            transform.forward_transform(factor, axis.plan, pair=False)(unit_vectors)[0]
-        )
-    return transforms

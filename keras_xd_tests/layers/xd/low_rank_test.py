@@ -23,7 +23,8 @@ def dense(layer, shape):
     """The matrix of a layer without its bias, all inputs of a sample in rows."""
     shape = shape[1:]
     unit = np.eye(int(np.prod(shape)), dtype="float32").reshape(-1, *shape)
-    outputs = np.array(layer.linear(unit)) - np.array(layer.linear(0 * unit[:1]))
+    layer.activation = None
+    outputs = np.array(layer(unit)) - np.array(layer(0 * unit[:1]))
     return outputs.reshape(len(unit), -1).astype("float64")
 
 
