@@ -56,9 +56,6 @@ def nos_search_network(
             what they are derived: see `keras_xd.layers.ArchitectureLogits`.
         update, tiers: as in `ArchitectureLogits`.
 
-    Returns:
-        A `keras.Model`.
-
     Example:
 
     >>> import keras_xd
@@ -143,9 +140,6 @@ def nos_network(
         name: name of the model.
         calibration_gate: as in `keras_xd.layers.HeterogeneousCell`.
 
-    Returns:
-        A `keras.Model`.
-
     Example:
 
     >>> import keras_xd
@@ -190,9 +184,6 @@ def nos_imagenet_network(
             wide for it.
         genotype, cells, input_shape, classes, drop_path, seed, name, calibration_gate: as in
             `nos_network`.
-
-    Returns:
-        A `keras.Model`.
 
     Example:
 

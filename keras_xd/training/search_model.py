@@ -261,9 +261,6 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
             **kwargs: the other arguments of `keras.Model.fit`. A `class_weight` weighs
                 architecture samples too.
 
-        Returns:
-            A `keras.callbacks.History`.
-
         Raises:
             ValueError: if a bilevel mode lacks architecture data or `"joint"` is given some, if
                 training and architecture data do not fit together, or if an array has a value that
