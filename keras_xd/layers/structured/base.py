@@ -194,7 +194,9 @@ class StructuredOptions:
             layer.add_weight(
                 name=f"{name}_factor_{index}",
                 shape=factor.shape,
-                initializer=_constant(factor / rate),
+                initializer=lambda shape, dtype=None, value=factor / rate: (
+                    ops.convert_to_tensor(value.reshape(shape), dtype=dtype)
+                ),
                 regularizer=specification.regularizer or self.kernel_regularizer,
                 autocast=autocast,
             )
@@ -302,8 +304,3 @@ def plain_sizes(sizes):
 def positions(shape):
     """Return how many vectors of one sample a layer multiplies."""
     return math.prod(shape[1:-1])
-
-
-def _constant(value):
-    """Return an initializer of a value."""
-    return lambda shape, dtype=None: ops.convert_to_tensor(value.reshape(shape), dtype=dtype)
