@@ -293,15 +293,6 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
                 **kwargs,
             )
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Make the train step of an epoch of `fit`; called at its begin.
-
-        Args:
-            epoch: the number of the epoch, counted from 0 as by Keras' callbacks.
-        """
-        self.cooling_down = self.cooldown_begins is not None and epoch >= self.cooldown_begins
-        self.make_train_function()
-
     def evaluate(self, *args: Any, **kwargs: Any) -> float | list[float] | dict[str, float]:
         before, self.fitting = self.fitting, False
         try:

@@ -194,8 +194,8 @@ class StructuredOptions:
             layer.add_weight(
                 name=f"{name}_factor_{index}",
                 shape=factor.shape,
-                initializer=lambda shape, dtype=None, value=factor / rate: (
-                    ops.convert_to_tensor(value.reshape(shape), dtype=dtype)
+                initializer=lambda shape, dtype=None, value=factor / rate: ops.convert_to_tensor(
+                    value.reshape(shape), dtype=dtype
                 ),
                 regularizer=specification.regularizer or self.kernel_regularizer,
                 autocast=autocast,
