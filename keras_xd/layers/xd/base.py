@@ -52,6 +52,9 @@ class XDLayer(FoldedOperation):
     the `radix` of each axis.
     """
 
+    # Of each spatial axis.
+    plans: tuple[kmatrix.radix.Plan, ...]
+    geometry: tuple[axis_layout.AxisGeometry, ...]
     # Whether `kernel` is `(*kernel_size, channels / groups, filters)` as it is.
     kernel_is_grouped = True
 
