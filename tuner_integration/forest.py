@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.ensemble import RandomForestRegressor
 
-from keras_xd.core.argument_types import check_types
 from keras_xd.grammar import expand
 from keras_xd.grammar.terms import Term
 from tuner_integration.points import Point
@@ -34,7 +33,6 @@ def path_features(term: Term) -> dict[str, int]:
 class Forest:
     """Random forest of 50 trees; the deviation is that among the trees."""
 
-    @check_types
     def __init__(
         self,
         points: Sequence[Point],

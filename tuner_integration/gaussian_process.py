@@ -5,8 +5,6 @@ import scipy.linalg
 import scipy.special
 from numpy.typing import ArrayLike
 
-from keras_xd.core.argument_types import check_types
-
 # Not scikit-learn's regressor: it takes vectors of features, not weighted Gram matrices of graph
 # kernels that are computed once.
 # Standardised targets have a variance of 1, so neither bound of the noise holds back a fit. Kernels
@@ -65,7 +63,6 @@ class GaussianProcess:
     matrices have the shape `(kernels, n, n)`.
     """
 
-    @check_types
     def __init__(
         self, grams: ArrayLike, targets: ArrayLike, steps: int = 20, learning_rate: float = 0.1
     ):

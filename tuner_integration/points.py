@@ -6,7 +6,6 @@ from typing import Any
 import keras_tuner
 import numpy as np
 
-from keras_xd.core.argument_types import check_types
 from keras_xd.grammar import Grammar, Topology, network_digest
 from keras_xd.grammar.terms import Term
 from tuner_integration.fidelity import PREFIX
@@ -20,7 +19,6 @@ _STEP = 0.1
 class PointSpace:
     """Draws, varies and compares points, which are tuples of pairs `(name, value)`."""
 
-    @check_types
     def __init__(
         self, grammars: Mapping[str, Grammar], hyperparameters: keras_tuner.HyperParameters
     ):

@@ -132,7 +132,11 @@ class Surrogate:
         grams, folds = np.stack(grams), np.array(folds)
         process = _better_process(grams, folds, count, targets)
         self.process = process.believe(grams, len(pending)) if pending else process
-        self._needed = self._kernels_of_weight(2 if squares else 1)
+        # Which kernels of each term have a weight: features of others are not needed.
+        parts = 2 if squares else 1
+        used = self.process.weights[: parts * self._terms].reshape(parts, -1).any(axis=0)
+        ends = np.cumsum([len(kernel.kernels) for kernel in self.kernels.values()])
+        self._needed = dict(zip(self.kernels, np.split(used, ends[:-1]), strict=True))
         self._single = self._crosses(features, 0)
         self._mixed = self._crosses(features, 1) if squares else None
         self.best = float(process.predict(self._cross(points[:count])[:, :count])[0].min())
@@ -170,12 +174,6 @@ class Surrogate:
         self._features[name] = {term: features(term) for term in dict.fromkeys(terms)}
         return [self._features[name][term] for term in terms]
 
-    def _kernels_of_weight(self, parts):
-        """For each term which of its kernels have a weight; features of others are not needed."""
-        used = self.process.weights[: parts * self._terms].reshape(parts, -1).any(axis=0)
-        ends = np.cumsum([len(kernel.kernels) for kernel in self.kernels.values()])
-        return dict(zip(self.kernels, np.split(used, ends[:-1]), strict=True))
-
     def _crosses(self, features, part):
         """For each term the function from new features to its share of the covariance."""
         sizes = [len(kernel.kernels) for kernel in self.kernels.values()]
@@ -203,17 +201,13 @@ class Surrogate:
         if self._same is None:
             return total
         alone, both = self.process.weights[-2:]
-        return total + self._equal(points) * (alone + both * radial)
+        codes, known = self._same
+        new = np.array([codes.get(self._networks(point), -1) for point in points])
+        return total + (new[:, None] == known) * (alone + both * radial)
 
     def _networks(self, point):
         """What is the same for points with the same networks."""
         return tuple([self.network(dict(point)[name]) for name in self.kernels])
-
-    def _equal(self, points):
-        """1 where a point has the networks of a known one, 0 elsewhere."""
-        codes, known = self._same
-        new = np.array([codes.get(self._networks(point), -1) for point in points])
-        return (new[:, None] == known).astype(float)
 
     def predict(self, points: Sequence[Point]) -> tuple[np.ndarray, np.ndarray]:
         """Return arrays of means and standard deviations at a list of points."""

@@ -88,9 +88,6 @@ def choose_settings(
         seed: an integer that every trial begins with.
         verbose: 0, or 1 for a line after each trial.
 
-    Returns:
-        A `SettingsChoice`.
-
     Raises:
         OSError: if the disk is full.
         ValueError: for arguments outside these rules.

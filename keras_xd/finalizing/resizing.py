@@ -159,7 +159,9 @@ def _at_size(layer, shapes, rebuilt):
         return layer
     if layers.xd.resampled.is_periodic(layer):
         activation = layer.activation
-        _remove_activation(layer)
+        layer.activation = activations.linear  # the activation is to act on the new grid
+        if isinstance(layer, SeparableXDLayer):
+            layer.pointwise.activation = activations.linear
         return _resampled(layer, before, activation)
     if _is_at_start(layer):
         new = type(layer).from_config(layer.get_config())
@@ -194,13 +196,6 @@ def _resampled(layer, sizes, activation):
     searched = isinstance(layer, SearchableLayer)
     kind = layers.SearchableResampled if searched else layers.Resampled
     return kind(layer, sizes, activation, name=layer.name, dtype=layer.dtype_policy)
-
-
-def _remove_activation(layer):
-    """Take the activation of a layer away, which is to act on the new grid instead."""
-    layer.activation = activations.linear
-    if isinstance(layer, SeparableXDLayer):
-        layer.pointwise.activation = activations.linear
 
 
 def _is_at_start(layer):

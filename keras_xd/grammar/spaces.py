@@ -64,9 +64,6 @@ def hierarchical_nas_bench_201() -> Grammar:
     are drawn with probability 0.4. Cells must connect their input with their output. 10^375.8
     terms.
 
-    Returns:
-        A `keras_xd.grammar.Grammar`.
-
     Example:
 
     >>> import math

@@ -251,9 +251,6 @@ def plan(
         columns: how many vectors the matrix is applied to at once (batch × channels × other axes).
         groups: the stages of each group, innermost first, to bypass the cost rule.
 
-    Returns:
-        A `Plan`.
-
     Example:
 
     >>> from keras_xd import kmatrix

@@ -71,7 +71,6 @@ def ccnn(
         rendering: `"static"` or `"dynamic"`: see `layers.CCNNBlock`.
         counting: what `keras_xd.complexity`, and so a budget, counts: see `layers.CCNNBlock`.
         seed: an integer makes the first weights reproducible, of the default `network` too.
-        name: name of the model.
         convolution_method: as `convolution` in `layers.CKConv`.
 
     Returns:

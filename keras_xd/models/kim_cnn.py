@@ -33,7 +33,6 @@ def kim_cnn(
         filters: number of channels of each convolution.
         kernel_sizes: tuple of different sizes of the convolutions, none above `length`.
         dropout: share of the maxima that is set to zero in training.
-        name: name of the model.
 
     Returns:
         A `keras.Model` from word numbers `(batch, length)` to `(batch, classes)`.

@@ -23,7 +23,6 @@ def lenet(
         classes: number of outputs, which are logits.
         padding: padding of the convolutions, `"valid"` or `"same"`.
         pooling: `"max"` or `"average"`.
-        name: name of the model.
 
     Returns:
         A `keras.Model`; 62,006 parameters at `(32, 32, 3)` with 10 classes.

@@ -50,14 +50,10 @@ def nos_search_network(
         partial_channels: integer `k` saves memory: operations act on 1 / k of the channels. By
             default 4 with the relaxation `"partial"`, else 1.
         seed: an integer makes the first architecture weights reproducible.
-        name: name of the model.
         calibration_gate: as in `keras_xd.layers.HeterogeneousCell`.
         relaxation: what the cells compute in a step, all operations by `"softmax"` or less, and by
             what they are derived: see `keras_xd.layers.ArchitectureLogits`.
         update, tiers: as in `ArchitectureLogits`.
-
-    Returns:
-        A `keras.Model`.
 
     Example:
 
@@ -140,11 +136,7 @@ def nos_network(
             wide for it.
         drop_path: the probability, from 0 to below 1.
         seed: an integer makes the drop-path reproducible.
-        name: name of the model.
         calibration_gate: as in `keras_xd.layers.HeterogeneousCell`.
-
-    Returns:
-        A `keras.Model`.
 
     Example:
 
@@ -190,9 +182,6 @@ def nos_imagenet_network(
             wide for it.
         genotype, cells, input_shape, classes, drop_path, seed, name, calibration_gate: as in
             `nos_network`.
-
-    Returns:
-        A `keras.Model`.
 
     Example:
 

@@ -34,7 +34,6 @@ def protein_resnet(
             backbone of the paper.
         width: number of channels between.
         dropout: share of the values that each dropout sets to zero in training.
-        name: name of the model.
 
     Returns:
         A `keras.Model` from `(batch, residues, residues, features)` to

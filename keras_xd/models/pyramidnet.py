@@ -36,7 +36,6 @@ def pyramidnet(
         alpha: number above 0, how much wider the last block is than 16.
         input_shape: shape of one image, channels where Keras' image data format has them.
         classes: number of outputs, which are logits.
-        name: name of the model.
 
     Returns:
         A `keras.Model`; with depth 110 and alpha 84 it has 2,528,712 trainable parameters at

@@ -23,7 +23,6 @@ def resnet20(
     Args:
         input_shape: shape of one image, channels where Keras' image data format has them.
         classes: number of outputs, which are logits.
-        name: name of the model.
         width: channels of the first stage.
 
     Returns:

@@ -80,7 +80,6 @@ def unrolled(model: keras.Model, steps: int, fixed: int = 0, name: str = "unroll
         model: a model of one step, as for `keras_xd.rollout`.
         steps: how many steps.
         fixed: how many channels, the last ones, stay.
-        name: name of the model.
 
     Returns:
         A `keras.Model` from `(batch, *sizes, channels)` to `(batch, steps, *sizes, outputs)`.

@@ -24,7 +24,6 @@ def spherical_cnn(
             and width are at least 17.
         classes: number of outputs, which are logits.
         filters: channels of the two convolutions.
-        name: name of the model.
 
     Returns:
         A `keras.Model`; 30,570 parameters at `(60, 60, 1)` with 10 classes.

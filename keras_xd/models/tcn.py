@@ -42,7 +42,6 @@ def tcn(
         weight_normalization: whether the two convolutions of each level are
             `keras_xd.layers.WeightNormalizedConv1D`, as published, whose filters train a direction
             and a length.
-        name: name of the model.
 
     Returns:
         A `keras.Model` from `(batch, steps, channels)` to `(batch, steps, outputs)`, whatever

@@ -27,7 +27,6 @@ def fcn(
             operations has to know it.
         classes: number of outputs, which are logits.
         filters: channels of the three convolutions.
-        name: name of the model.
 
     Returns:
         A `keras.Model` from `(batch, steps, channels)` to `(batch, classes)`, whatever Keras'
@@ -134,7 +133,6 @@ def inception_time(
         filters: channels of each convolution of a module, of which there are four.
         kernel_size: size of the longest convolution, at least 4.
         depth: number of modules.
-        name: name of the model.
 
     Returns:
         A `keras.Model` from `(batch, steps, channels)` to `(batch, classes)`, whatever Keras'

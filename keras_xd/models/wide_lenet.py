@@ -28,7 +28,6 @@ def wide_lenet(
         classes: number of outputs, which are logits.
         filters: channels of the three convolutions.
         units: units of the first dense layer.
-        name: name of the model.
 
     Returns:
         A `keras.Model`; 1,144,650 parameters at `(32, 32, 3)` with 10 classes.

@@ -30,7 +30,6 @@ def wide_resnet(
         depth: number of layers, 6 for each block of the stages and 4.
         width: how many times as many channels as in a residual network.
         dropout: share of the values between the convolutions of a block that is set to zero.
-        name: name of the model.
 
     Returns:
         A `keras.Model`; 8,949,210 trainable parameters at `(32, 32, 3)` with 10 classes, WRN-40-4.

@@ -261,9 +261,6 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
             **kwargs: the other arguments of `keras.Model.fit`. A `class_weight` weighs
                 architecture samples too.
 
-        Returns:
-            A `keras.callbacks.History`.
-
         Raises:
             ValueError: if a bilevel mode lacks architecture data or `"joint"` is given some, if
                 training and architecture data do not fit together, or if an array has a value that
@@ -295,15 +292,6 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
                 callbacks=callbacks,
                 **kwargs,
             )
-
-    def begin_epoch(self, epoch: int) -> None:
-        """Make the train step of an epoch of `fit`; called at its begin.
-
-        Args:
-            epoch: the number of the epoch, counted from 0 as by Keras' callbacks.
-        """
-        self.cooling_down = self.cooldown_begins is not None and epoch >= self.cooldown_begins
-        self.make_train_function()
 
     def evaluate(self, *args: Any, **kwargs: Any) -> float | list[float] | dict[str, float]:
         before, self.fitting = self.fitting, False

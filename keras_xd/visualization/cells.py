@@ -54,9 +54,6 @@ def plot_cell(cell: CellGenotype, title: str = "", axes: Axes | None = None) -> 
         title: text above the drawing.
         axes: where to draw; `None` makes a figure.
 
-    Returns:
-        A `matplotlib.figure.Figure`.
-
     Raises:
         ValueError: if `cell` is no `CellGenotype`.
 
@@ -83,9 +80,6 @@ def plot_genotype(genotype: Genotype) -> Figure:
 
     Args:
         genotype: a `keras_xd.genotypes.Genotype`.
-
-    Returns:
-        A `matplotlib.figure.Figure`.
 
     Raises:
         ValueError: if `genotype` is no `Genotype`.

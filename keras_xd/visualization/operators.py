@@ -81,9 +81,6 @@ def plot_operators(
             before. The outputs, where they are of the same size, are put in that order, too.
         positions: most positions of the window that is drawn.
 
-    Returns:
-        A `matplotlib.figure.Figure`.
-
     Raises:
         ValueError: if `layer_after` is not searchable, if the two layers differ in input shape or
             in what their matrices are, if `order` does not hold a permutation of each axis, or for
@@ -172,7 +169,10 @@ class _Measured:
         self.last = getattr(layer, "data_format", "channels_last") == "channels_last"
         self.sizes, self.channels = (shape[1:-1], shape[-1]) if self.last else (shape[2:], shape[1])
         _check_index(channel, self.channels, "channel")
-        self.linear, self.channel = _without_activation(layer), channel
+        linear = {"activation": None, "activity_regularizer": None, "dtype": "float32"}
+        config = layer.get_config()
+        config |= {name: value for name, value in linear.items() if name in config}
+        self.linear, self.channel = _copy(layer, config, True), channel
         zero = self._answers(np.zeros((1, math.prod(self.sizes), self.channels), "float32"))
         self.output_sizes, filters = zero.shape[1:-1], zero.shape[-1]
         _check_index(filter, filters, "filter")
@@ -206,13 +206,6 @@ def _input_shape(layer):
             f"Received: layer '{layer.name}', built on {shape}"
         )
     return tuple(shape)
-
-
-def _without_activation(layer):
-    """Return a layer of the same weights that is linear, computing in float32."""
-    changes = {"activation": None, "activity_regularizer": None, "dtype": "float32"}
-    config = layer.get_config()
-    return _copy(layer, {**config, **{k: v for k, v in changes.items() if k in config}}, True)
 
 
 def _at_start(layer):

@@ -39,9 +39,6 @@ def plot_optimization_history(
         label: of the vertical axis.
         axes: where to draw; `None` makes a figure.
 
-    Returns:
-        A `matplotlib.figure.Figure`.
-
     Example:
 
     >>> from keras_xd import visualization

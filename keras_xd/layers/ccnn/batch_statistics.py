@@ -122,9 +122,6 @@ def use_statistics(model: keras.layers.Layer, statistics: str) -> keras.layers.L
         statistics: `"batch"`, or `"moving"`: averages over the training steps so far, with which
             an output does not depend on its batch.
 
-    Returns:
-        `model`.
-
     Raises:
         ValueError: for other statistics, and if the model has no such layers.
 

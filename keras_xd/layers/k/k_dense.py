@@ -8,7 +8,6 @@ import numpy as np
 from keras import constraints, ops, regularizers
 from keras.layers import InputSpec
 
-from keras_xd import kmatrix
 from keras_xd.core import shapes, validation
 from keras_xd.core.configured import BiasedLayer, bias_of, checked_data_format
 from keras_xd.core.protocol import add_bounded_weight
@@ -122,12 +121,12 @@ class KDense(BiasedLayer, QuantizedWeights):
         inputs = shapes.known_size(input_shape, self.name)
         sizes = {"radix": self.radix, "depth": self.depth}
         self._product = structured_product("kaleidoscope", inputs, self.units, sizes)
-        self._plan = self._product.plan
+        self.plan = self._product.plan
         self.input_spec = InputSpec(min_ndim=2, axes={-1: inputs})
         parts = 2 if self.warm_start == "random_unitary" else 1
         self.kernel = self.add_weight(
             name="kernel",
-            shape=(self.depth, parts, self._plan.parameters),
+            shape=(self.depth, parts, self.plan.parameters),
             initializer=self._initial_kernel,
             regularizer=self.kernel_regularizer,
             constraint=self.kernel_constraint,
@@ -135,11 +134,6 @@ class KDense(BiasedLayer, QuantizedWeights):
         )
         self.bias = bias_of(self, (self.units,))
         self.finish_quantized_build()
-
-    @property
-    def plan(self) -> kmatrix.radix.Plan:
-        """The `kmatrix.radix.Plan` of the K-matrix."""
-        return self._plan
 
     def call(self, inputs: Tensor) -> Tensor:
         kernel = self.stored(self.kernel, self.variable_dtype)
@@ -153,7 +147,7 @@ class KDense(BiasedLayer, QuantizedWeights):
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample; folding, done once a batch, is not counted."""
         return transform.multiply_adds(
-            self._plan,
+            self.plan,
             self.depth,
             size=input_shape[-1],
             pair=False,
@@ -165,12 +159,12 @@ class KDense(BiasedLayer, QuantizedWeights):
         seed = np.random.randint(2**31) if self.seed is None else self.seed
         rng = np.random.default_rng(seed)
         start = _STARTS[self.warm_start]
-        stages = [start(self._plan.radices, rng) for _ in range(self.depth)]
+        stages = [start(self.plan.radices, rng) for _ in range(self.depth)]
         if self.warm_start == "random_unitary":
             # Rows of norm 1 that meet `inputs` of `n` entries give Re(P x) the variance
             # inputs / 2n; a kernel by "glorot_uniform" gives 2 inputs / (inputs + units).
             inputs = self.input_spec.axes[-1]
-            scale = math.sqrt(4 * self._plan.n / (inputs + self.units))
+            scale = math.sqrt(4 * self.plan.n / (inputs + self.units))
             stages[0] = constructions.scaled(stages[0], scale)
         weights = constructions.kmatrix_weights(stages, "float64")
         return ops.convert_to_tensor(weights[:, : shape[1]], dtype=dtype)

@@ -236,12 +236,6 @@ class KOpConv(ConvolutionKLayer, ConvolutionOfAnyRank):
             and `seed` of its own, so they are not given here.
         seed: integer, makes a random start reproducible.
 
-    Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first".
-
-    Output shape:
-        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
-
     Raises:
         ValueError: as `XDConv`, for starts with frequency bias or channel gates, and for a shared
             operation of another size.
@@ -309,12 +303,6 @@ class KOpCausalConv1D(_KOperationLayer, XDCausalConv1D):
         filters, kernel_size, *args, **kwargs: as in `XDCausalConv1D`.
         depth, operation, seed: as in `KOpConv`.
         warm_start: `"convolution"` or `"random_triangular"`.
-
-    Input shape:
-        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
-
-    Output shape:
-        `(batch, new_steps, filters)` or `(batch, filters, new_steps)`, as in Keras.
 
     Example:
 

@@ -27,9 +27,6 @@ class MaskedBranch(ConfiguredLayer, SearchableLayer):
         depth_mask: the `RelativeMask` that the branches share.
         block: the number of this block, from 0, and how many there are: two integers.
 
-    Input shape:
-        Any.
-
     Output shape:
         That of the input.
 

@@ -82,9 +82,6 @@ class MaskedConv1D(_MaskedConvolution, keras.layers.Conv1D):
     Input shape:
         `(batch, steps, channels)`, or as `data_format` says.
 
-    Output shape:
-        That of the Keras layer.
-
     Example:
 
     >>> import numpy as np
@@ -117,9 +114,6 @@ class MaskedDepthwiseConv1D(_MaskedDepthwise, keras.layers.DepthwiseConv1D):
 
     Input shape:
         `(batch, steps, channels)`, or as `data_format` says.
-
-    Output shape:
-        That of the Keras layer.
 
     Example:
 

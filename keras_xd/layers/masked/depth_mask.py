@@ -25,9 +25,6 @@ class StaticDepthMask(StaticMask):
     Call arguments:
         inputs, index: as in `DepthMask`.
 
-    Input shape:
-        Any.
-
     Output shape:
         That of the input.
 
@@ -74,9 +71,6 @@ class DepthMask(DifferentiableMask):
     Call arguments:
         inputs: the output of a residual branch.
         index: the number of its block, counted from 0.
-
-    Input shape:
-        Any.
 
     Output shape:
         That of the input.

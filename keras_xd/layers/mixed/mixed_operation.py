@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.configured import built_like
+from keras_xd.core.configured import arguments_of, built_like
 from keras_xd.core.convolutions import ConvolutionOfAnyRank
 from keras_xd.core.mixtures import (
     UPDATES,
@@ -134,12 +134,7 @@ class MixedConvolution(OperationLayer, CandidateMixture):
     def finalize(self) -> keras.layers.Layer:
         """Return the operation of the largest probability as a built layer with its weights."""
         found = self.operations[self.operation_names.index(self.largest)]
-        names = (
-            ("filters", "strides", "padding", "data_format", "groups", "activation", "use_bias")
-            + ("kernel_initializer", "kernel_regularizer", "kernel_constraint")
-            + ("bias_initializer", "bias_regularizer", "bias_constraint", "activity_regularizer")
-        )
-        arguments = {name: getattr(self, name) for name in names}
+        arguments = {name: getattr(self, name) for name in arguments_of(self.like)}
         if found.is_keras_convolution and self.partial_channels == 1:
             kind, window = _CONVOLUTIONS[self.rank - 1], (found.size, found.rate)
         else:

@@ -33,6 +33,10 @@ class StructuredKernel:
         self, product: StructuredProduct, variables: list[keras.Variable], rates: list[float]
     ):
         self.product, self.variables, self.rates = product, variables, rates
+        self.inputs, self.units = product.inputs, product.units
+        # Multiply–adds of one vector, and of one of the `rows`.
+        self.multiply_adds = product.multiply_adds
+        self.row_multiply_adds = product.row_multiply_adds
         # A product of factors may be multiplied by all rates at once, where that is least work.
         self.scale = math.prod(rates)
         self.smallest = min(range(len(variables)), key=lambda i: math.prod(variables[i].shape))
@@ -46,26 +50,6 @@ class StructuredKernel:
     def rows(self, indices: Tensor) -> Tensor:
         """Return rows of the kernel, of shape `(count, units)`, at indices of shape `(count,)`."""
         return self.product.rows(self._factors(), indices)
-
-    @property
-    def inputs(self) -> int:
-        """How many numbers a vector has."""
-        return self.product.inputs
-
-    @property
-    def units(self) -> int:
-        """How many numbers a result has."""
-        return self.product.units
-
-    @property
-    def multiply_adds(self) -> int:
-        """Multiply–adds of one vector."""
-        return self.product.multiply_adds
-
-    @property
-    def row_multiply_adds(self) -> int:
-        """Multiply–adds of one of the `rows`."""
-        return self.product.row_multiply_adds
 
     def dense(self) -> Tensor:
         """Return the kernel multiplied out, of shape `(inputs, units)`."""
@@ -194,7 +178,9 @@ class StructuredOptions:
             layer.add_weight(
                 name=f"{name}_factor_{index}",
                 shape=factor.shape,
-                initializer=_constant(factor / rate),
+                initializer=lambda shape, dtype=None, value=factor / rate: ops.convert_to_tensor(
+                    value.reshape(shape), dtype=dtype
+                ),
                 regularizer=specification.regularizer or self.kernel_regularizer,
                 autocast=autocast,
             )
@@ -302,8 +288,3 @@ def plain_sizes(sizes):
 def positions(shape):
     """Return how many vectors of one sample a layer multiplies."""
     return math.prod(shape[1:-1])
-
-
-def _constant(value):
-    """Return an initializer of a value."""
-    return lambda shape, dtype=None: ops.convert_to_tensor(value.reshape(shape), dtype=dtype)

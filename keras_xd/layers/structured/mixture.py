@@ -29,6 +29,7 @@ class MixedKernel:
 
     def __init__(self, kernels: Sequence[base.StructuredKernel], layer: keras.layers.Layer):
         self.kernels, self.layer = tuple(kernels), layer
+        self.inputs, self.units = kernels[0].inputs, kernels[0].units
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return `x · kernel` along the last axis of `x`."""
@@ -42,16 +43,6 @@ class MixedKernel:
             rows = kernel.rows(indices)
             total = total + rows * ops.cast(probability, rows.dtype)
         return total
-
-    @property
-    def inputs(self) -> int:
-        """How many numbers a vector has."""
-        return self.kernels[0].inputs
-
-    @property
-    def units(self) -> int:
-        """How many numbers a result has."""
-        return self.kernels[0].units
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -22,7 +22,6 @@ from keras_xd.core.type_aliases import (
 )
 from keras_xd.kmatrix.radix import parameter_count
 from keras_xd.layers.xd import axis_layout, functional, placed_kernel, regularizers, warm_starts
-from keras_xd.layers.xd.axis_layout import AxisGeometry
 from keras_xd.layers.xd.folding import FoldedOperation
 from keras_xd.layers.xd.warm_starts import operations
 from keras_xd.layers.xd.warm_starts.operations import MATRICES
@@ -53,6 +52,9 @@ class XDLayer(FoldedOperation):
     the `radix` of each axis.
     """
 
+    # Of each spatial axis.
+    plans: tuple[kmatrix.radix.Plan, ...]
+    geometry: tuple[axis_layout.AxisGeometry, ...]
     # Whether `kernel` is `(*kernel_size, channels / groups, filters)` as it is.
     kernel_is_grouped = True
 
@@ -85,17 +87,17 @@ class XDLayer(FoldedOperation):
     def build(self, input_shape: Shape) -> None:
         channels, sizes = self._split_shape(input_shape)
         validation.channel_groups(self.groups, channels=channels)
-        self._geometry, self._plans = self._sizes(input_shape)
-        numbers = sum(plan.parameters * depth for plan in self._plans for depth in self.depth)
+        self.geometry, self.plans = self._sizes(input_shape)
+        numbers = sum(plan.parameters * depth for plan in self.plans for depth in self.depth)
         matrices = f"the K-matrices of layer '{self.name}'"
         validation.matrix_numbers(numbers, matrices, validation.LARGEST_KMATRIX)
-        self._warn_of_large_circles(self._plans)
+        self._warn_of_large_circles(self.plans)
         self.warm_start.check(self, channels)
         numbers = math.prod(self._kernel_shape(channels))
         validation.matrix_numbers(numbers, f"the kernel of layer '{self.name}'")
         connections = channels // self._channel_groups(channels) * self._output_channels(channels)
         self._kernel_axes = placed_kernel.kernel_axes(
-            self.warm_start, self._geometry, self._plans, self.depth[1], connections
+            self.warm_start, self.geometry, self.plans, self.depth[1], connections
         )
         super().build(input_shape)  # Keras makes the kernel and the bias
         self.input_spec = shapes.input_spec(sizes, channels, self.data_format)
@@ -104,23 +106,13 @@ class XDLayer(FoldedOperation):
         self._matrices = tuple(
             self._architecture_weight(f"{name}{axis}", next(starts), plan)
             for name in MATRICES
-            for axis, plan in enumerate(self._plans)
+            for axis, plan in enumerate(self.plans)
         )
         self._frequency_bias = self._channel_gates = None
         if self.frequency_bias:
             self._frequency_bias = self._architecture_weight("frequency_bias", next(starts))
         if self.channel_gates:
             self._channel_gates = self._architecture_weight("channel_gates", next(starts))
-
-    @property
-    def plans(self) -> tuple[kmatrix.radix.Plan, ...]:
-        """The `kmatrix.radix.Plan` of each spatial axis."""
-        return self._plans
-
-    @property
-    def geometry(self) -> tuple[AxisGeometry, ...]:
-        """The `AxisGeometry` of each spatial axis."""
-        return self._geometry
 
     @property
     def architecture_variables(self) -> list[keras.Variable]:
@@ -134,7 +126,7 @@ class XDLayer(FoldedOperation):
         return {
             name: [
                 kmatrix.KMatrix(weight, plan)
-                for weight, plan in zip(self._matrix_tensors(name), self._plans, strict=True)
+                for weight, plan in zip(self._matrix_tensors(name), self.plans, strict=True)
             ]
             for name in MATRICES
         }
@@ -145,7 +137,7 @@ class XDLayer(FoldedOperation):
             return outputs
         x = ops.cast(inputs, functional.exact_dtype(self.compute_dtype))  # integers too
         analyses, matrices, syntheses = self.architecture_transforms(
-            self._plans, compiled=bool(training) and self._is_long()
+            self.plans, compiled=bool(training) and self._is_long()
         )
         spectrum = [ops.cast(piece, self.compute_dtype) for piece in self.spectrum_of(matrices)]
         x = functional.to_columns(x, self.data_format)
@@ -174,7 +166,7 @@ class XDLayer(FoldedOperation):
         """Multiply–adds of one sample; folding and `L w`, done once a batch, are not counted."""
         channels, _ = self._split_shape(input_shape)
         return functional.multiply_adds(
-            self._plans, self._geometry, self.depth, channels, self.filters, self.groups
+            self.plans, self.geometry, self.depth, channels, self.filters, self.groups
         )
 
     def forecast(self, input_shape: Shape) -> dict[str, int]:

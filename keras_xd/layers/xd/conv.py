@@ -245,16 +245,6 @@ class XDConvTranspose(TransposedXDLayer, ConvolutionOfAnyRank):
         warm_start: `"convolution"` (the transposed one), `"zero"`, `"random_unitary"`, or an object
             of `keras_xd.layers.warm_starts` made of these.
 
-    Call arguments:
-        inputs: tensor of `rank + 2` axes. The spatial sizes must be known when the layer is built;
-            the batch size may be dynamic.
-
-    Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first".
-
-    Output shape:
-        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
-
     Raises:
         ValueError: for arguments outside these rules, unknown spatial sizes, or radices that do not
             multiply to a size that fits.

@@ -82,13 +82,6 @@ class XDDepthwiseConv(DepthwiseXDLayer, ConvolutionOfAnyRank):
         window_size, depth, radix, warm_start, frequency_bias, channel_gates,
             architecture_regularizer, seed: as in `XDConv`.
 
-    Call arguments:
-        inputs: tensor of `rank + 2` axes. The spatial sizes must be known when the layer is built;
-            the batch size may be dynamic.
-
-    Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first".
-
     Output shape:
         `(batch, *new_spatial, channels · depth_multiplier)`, or with the channels first.
 

@@ -147,9 +147,6 @@ class StaticXD(StaticOperation):
     Input shape:
         That of the layer it came from, at the same spatial sizes.
 
-    Output shape:
-        That of the layer it came from.
-
     Raises:
         ValueError: if the spatial sizes are not those it was made for, or if the pieces do not add
             up to the frequencies.
@@ -339,9 +336,6 @@ class StaticKernelXD(StaticXD):
 
     Input shape:
         That of the layer it came from, at the same spatial sizes.
-
-    Output shape:
-        That of the layer it came from.
 
     Raises:
         ValueError: if the spatial sizes are not those it was made for.

@@ -46,9 +46,6 @@ class StaticLowRankXD(StaticOperation):
     Input shape:
         That of the layer it came from, at the same spatial sizes.
 
-    Output shape:
-        That of the layer it came from.
-
     Raises:
         ValueError: if the spatial sizes are not those it was made for.
 

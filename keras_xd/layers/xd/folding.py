@@ -69,9 +69,9 @@ class FoldedOperation(ConfiguredLayer, MatrixArchitecture):
         form = self.finalized_sizes(shape, form).form
         # One by one JAX would compile each operation by itself.
         compiled = keras.backend.backend() == "jax"
-        by_columns, plans = form != "spectrum", self._plans
+        by_columns, plans = form != "spectrum", self.plans
         if by_columns:
-            plans = finalized_sizes.compact_plans(self._geometry, self._plans, self.depth)
+            plans = finalized_sizes.compact_plans(self.geometry, self.plans, self.depth)
         analyses, matrices, syntheses = self.architecture_transforms(
             plans, columns=by_columns, compiled=compiled
         )
@@ -97,22 +97,22 @@ class FoldedOperation(ConfiguredLayer, MatrixArchitecture):
         most = finalized_low_rank.MOST_GROWTH * self.count_params()
         ranks = finalized_low_rank.best_ranks(
             whole.errors() <= tolerance,
-            [g.size for g in self._geometry],
-            [g.output_size for g in self._geometry],
+            [g.size for g in self.geometry],
+            [g.output_size for g in self.geometry],
             (kernel.shape[-2] * self.groups, self.filters, self.groups),
             min(spectrum.parameters, most) - self.filters * bool(self.use_bias),
             finalized_low_rank.RATE * spectrum.multiply_adds,
         )
         if ranks is None:
             return None
-        periodic = all(g.is_circle for g in self._geometry)
+        periodic = all(g.is_circle for g in self.geometry)
         return StaticLowRankXD.from_decomposition(
             self, whole.truncated(ranks), periodic=periodic, storage=weight_dtype
         )
 
     def _is_long(self):
         """Return whether the blocks of an axis are so many that XLA multiplies them out faster."""
-        numbers = sum(2 * plan.n * sum(plan.group_sizes) for plan in self._plans)
+        numbers = sum(2 * plan.n * sum(plan.group_sizes) for plan in self.plans)
         return sum(self.depth) * numbers >= _MANY_NUMBERS
 
     def spectrum_of(self, matrices: list) -> list[Tensor]:
@@ -125,7 +125,7 @@ class FoldedOperation(ConfiguredLayer, MatrixArchitecture):
     ) -> tuple[list, list, list]:
         """Return the transforms by `M`, `L` for the kernel and the transforms by `K`."""
         weights = [functional.exact(w) for name in MATRICES for w in self._matrix_tensors(name)]
-        sizes = tuple(plans), self._kernel_axes, tuple(self._geometry), columns
+        sizes = tuple(plans), self._kernel_axes, tuple(self.geometry), columns
         if compiled:
             return _compiled_transforms(*sizes)(weights)
         return _transforms(weights, *sizes)

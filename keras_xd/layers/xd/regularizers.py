@@ -176,9 +176,6 @@ def attach(
         model: a built model (a `SearchModel` too) or a single layer.
         penalty: a `NearStart` or `NearPermutation`, a Keras regularizer, or `None` to remove one.
 
-    Returns:
-        `model`.
-
     Raises:
         ValueError: if there is no XD- or K-operation in the model.
 

@@ -237,16 +237,6 @@ class XDSeparableConv(SeparableXDLayer, ConvolutionOfAnyRank):
         depth, radix, warm_start, frequency_bias, channel_gates, architecture_regularizer, seed: as
             in `XDConv`. The start is that of the depthwise operation.
 
-    Call arguments:
-        inputs: tensor of `rank + 2` axes. The spatial sizes must be known when the layer is built;
-            the batch size may be dynamic.
-
-    Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first".
-
-    Output shape:
-        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
-
     Example:
 
     >>> import keras, numpy as np

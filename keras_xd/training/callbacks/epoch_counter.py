@@ -15,7 +15,9 @@ class EpochCounter(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch, logs=None):
         # Callbacks that restore a model have done so by now, so the count is final.
         self.model.architecture_drift.begin()
-        self.model.begin_epoch(epoch)
+        begins = self.model.cooldown_begins
+        self.model.cooling_down = begins is not None and epoch >= begins
+        self.model.make_train_function()
 
     def on_epoch_end(self, epoch, logs=None):
         self.model.search_optimizer.epochs.assign_add(1)
