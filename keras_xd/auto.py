@@ -570,16 +570,15 @@ def _settings(setup, budget, names):
     samples = setup.x, setup.y, setup.data.get("sample_weight"), setup.data.get("validation_data")
     options = {n: v for n, v in setup.data.items() if n not in ("validation_data", "sample_weight")}
     search = {"epochs": setup.epochs, "budget": budget, "seed": setup.seed, "spaces": names}
-    settings = {
+    return {
         "model": [[layer.name, type(layer).__name__] for layer in flatten_layers(setup.model)],
         "weights": _digest(setup.model.get_weights()),
         "data": _digest(samples),
         "search": search,
-        "fit": options,
-        "compile": setup.compiled(),
-        "finalize": setup.finalize_options,
+        "fit": _plain(options),
+        "compile": _plain(setup.compiled()),
+        "finalize": _plain(setup.finalize_options),
     }
-    return json.loads(json.dumps(settings, default=_plain))
 
 
 def _content(path):
@@ -600,7 +599,15 @@ def _digest(values):
 
 
 def _plain(value):
-    """Return an object as JSON has it, by its configuration or name."""
+    """Return a value as JSON has it, objects by their configurations or names."""
+    if isinstance(value, dict):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if hasattr(value, "tolist"):
+        return value.tolist()
     if hasattr(value, "get_config"):
         return [type(value).__name__, str(value.get_config())]
     return getattr(value, "__name__", type(value).__name__)
