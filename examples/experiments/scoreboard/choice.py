@@ -164,9 +164,9 @@ def page(settings, runs, written):
         "that are not in its budget. Errors on test samples, less is better; the choice is made on "
         "validation samples. Worse is what is more than a deviation above, the larger of the two "
         "methods' over all seeds that each has. Rates of spaces follow the scoreboard's chosen "
-        "settings and the trials below, all on validation samples. That the order of spaces counts in a rung was added when seed 0 of five tasks "
-        "had run, where DASH and structured matrices had gone on once each; test errors of that "
-        "seed had been seen by then.",
+        "settings and the trials below, all on validation samples. That the order of spaces counts "
+        "in a rung was added when seed 0 of five tasks had run, where DASH and structured matrices "
+        "had gone on once each; test errors of that seed had been seen by then.",
         "",
     ]
     for budget in sorted(reporting.unique(chosen, "budget")):
