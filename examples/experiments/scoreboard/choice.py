@@ -28,7 +28,7 @@ from experiments.scoreboard import scoreboard_report, tasks
 from experiments.scoreboard.scoreboard_report import CHOICE, errors
 
 EPOCHS = 30  # in which the updates of a task are told
-# Search spaces, rates of the architecture and options that the candidates were chosen from, by
+# Search spaces, rates of the architecture and options that the candidates were compared with, by
 # validation errors of a seed that is in no table.
 TRIALS = {
     "backbone": (None, None, {}),
@@ -163,10 +163,10 @@ def page(settings, runs, written):
         "of the [scoreboard](scoreboard.md), each of which has rates of its own, chosen by trials "
         "that are not in its budget. Errors on test samples, less is better; the choice is made on "
         "validation samples. Worse is what is more than a deviation above, the larger of the two "
-        "methods' over all seeds that each has. Rates of spaces were chosen by validation errors "
-        "of seed 3. That the order of spaces counts in a rung was added when seed 0 of five tasks "
-        "had run, where DASH and structured matrices had gone on once each; test errors of that "
-        "seed had been seen by then.",
+        "methods' over all seeds that each has. Rates of spaces follow the scoreboard's chosen "
+        "settings and the trials below, all on validation samples. That the order of spaces counts "
+        "in a rung was added when seed 0 of five tasks had run, where DASH and structured matrices "
+        "had gone on once each; test errors of that seed had been seen by then.",
         "",
     ]
     for budget in sorted(reporting.unique(chosen, "budget")):
