@@ -31,7 +31,7 @@ NAME = "neuraloperator"
 SIZES = (16, 32)
 VALIDATION = 100  # samples of those for training
 SHARE = 0.42  # of the weights, when they are factorised: that of the package's own example
-STEPS, ROUNDS = 10, 20  # steps of an epoch and epochs, of which the fastest counts
+STEPS, ROUNDS = 10, 10  # steps of an epoch and epochs, of which the fastest counts
 PEERS = ("FNO", "TFNO")
 RATES = {  # of the weights, of the architecture
     **{name: [(2e-3, None), (5e-3, None), (1e-2, None)] for name in PEERS},
@@ -121,7 +121,7 @@ class OfPackage:
             **OPTIONS[method],
         )
         if not published:
-            begin(network, seed)
+            begin(network, seed, biases=method == "fourier")
         self.network = network
         mean, deviation = map(float, decoding)
         self.model = keras.Model(network.input, network.output * deviation + mean)
@@ -131,7 +131,9 @@ class OfPackage:
         )
         settings = {"loss": keras_xd.losses.RelativeL2(), "jit_compile": True}
         weights = keras.optimizers.AdamW(
-            weights, weight_decay=options["weight_decay"], epsilon=1e-6
+            weights,
+            weight_decay=options["weight_decay"],
+            epsilon=1e-7 if published else 1e-6,  # that of neuraloperator
         )
         if architecture:
             self.model = keras_xd.SearchModel(self.model)
@@ -262,8 +264,8 @@ class OfPeer:
         return path
 
 
-def begin(network, seed):
-    """Draw the weights of operations so that their outputs begin as large as neuraloperator's."""
+def begin(network, seed, biases):
+    """Draw the weights of operations, and the biases if asked for, as neuraloperator does."""
     rng = np.random.default_rng(seed)
     for layer in network.layers:
         if (
@@ -277,6 +279,11 @@ def begin(network, seed):
             deviation = (2 * width) ** -0.5 * width / (channels * filters) ** 0.5
             deviation *= 1 if layer.name.startswith("spectral") else 0.5**0.5
             layer.kernel.assign(rng.normal(size=layer.kernel.shape) * deviation)
+        elif biases and getattr(layer, "bias", None) is not None:
+            size, shape = layer.kernel.shape[0] ** -0.5, layer.bias.shape
+            of_operation = layer.name.startswith("pointwise")
+            numbers = rng.normal(size=shape) if of_operation else rng.uniform(-1, 1, shape)
+            layer.bias.assign(size * numbers)
 
 
 def copy_weights(peer, network):
@@ -453,7 +460,7 @@ def measured(methods, threads, processes, settings, command):
         found[method].append(timing.apart(__file__, task, threads, **variables))
         print(method, threads, found[method][-1], flush=True)
     key = {"seed": None, "rates": None, "threads": threads}
-    more = {"command": command}
+    more = {"load": round(os.getloadavg()[0], 1), "command": command}
     return [
         {"method": method, **key, "processes": times, "versions": versions(method), **more}
         for method, times in found.items()
@@ -561,7 +568,8 @@ def page(settings, runs, written):
             "memory (compiling too), and a call of the served network on one thread of the CPU. "
             f"Each is the least of {ROUNDS} epochs of {STEPS} steps or {10 * ROUNDS} calls, and "
             "the networks take turns, because other programs may run beside them; two threads say "
-            "little where these take the cores.",
+            "little where these take the cores. The load was "
+            f"{max(run.get('load', 0) for run in runs):g} at the end.",
             "",
             *reporting.table(["network", *head], speeds),
             *notes,
