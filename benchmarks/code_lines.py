@@ -16,6 +16,8 @@ import pathlib
 import tokenize
 
 FOLDERS = ("keras_xd", "tuner_integration", "keras_xd_tests", "examples", "benchmarks")
+# Those whose names are public; of examples and tests none is.
+PACKAGES = ("keras_xd", "tuner_integration")
 DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 LAYOUT = {
     tokenize.NL,
@@ -66,7 +68,7 @@ def main():
             depth = max(options.depth, len(pathlib.Path(folder).parts))
             group = "/".join(path.relative_to(root).parts[:-1][:depth])
             totals[group] += count_lines(path.read_text("utf-8")) + collections.Counter(files=1)
-            if path.name == "__init__.py":
+            if path.name == "__init__.py" and group.startswith(PACKAGES):
                 package = path.relative_to(root).parts[:-1]
                 names |= {(*package, name) for name in public_names(path)}
     columns = ("files", "code", "docstrings", "comments")

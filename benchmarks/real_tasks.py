@@ -215,7 +215,7 @@ def refusal(task, values):
     if task.operations is None:
         return None
     term = task.space.parse(values["term"])
-    operations = len(grammar.operation_graph(term)[0])
+    operations = len(grammar.graphs.operation_graph(term)[0])
     if operations > task.operations:
         return f"{operations} operations exceed the limit {task.operations}"
     if task.multiply_adds is None:
@@ -238,7 +238,7 @@ def identity(task, values):
     """Return the text by which the score of values is kept: the same for the same network."""
     term = task.space.parse(values["term"])
     try:
-        found = grammar.network_digest(term)
+        found = grammar.graphs.network_digest(term)
     except ValueError:  # a term that is no graph
         found = hashlib.sha256(str(term).encode()).hexdigest()[:16]
     return found if task.rate else f"{found} {values['rate']:.6g}"

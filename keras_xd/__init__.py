@@ -9,7 +9,6 @@ from keras_xd.core.searchable import (
     architecture_variables,
     describe,
     freeze_architecture,
-    model_variables,
     reset_weights,
 )
 from keras_xd.finalizing.exporting import export
@@ -60,7 +59,6 @@ __all__ = [
     "load_architecture",
     "losses",
     "masks",
-    "model_variables",
     "models",
     "nearest_operation",
     "operation_distance",
@@ -87,6 +85,7 @@ _MOVED = {
     "choose_settings": "keras_xd.evaluation.choose_settings",
     "distance": "keras_xd.operation_distance",
     "evaluate_search": "keras_xd.evaluation.evaluate_search",
+    "model_variables": "keras_xd.core.searchable.model_variables",
     "nearest": "keras_xd.nearest_operation",
     "penalties": "keras_xd.regularizers",
     "retrain": "keras_xd.evaluation.retrain",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from keras_tuner.src.tuners import bayesian
 
-from keras_xd.grammar import network_digest
+from keras_xd.grammar.graphs import network_digest
 from keras_xd_tests.example_scripts import BENCHMARKS, evolve_shortly, on_path
 from tuner_integration import forest
 

@@ -11,7 +11,8 @@ import pytest
 import keras_xd
 from keras_xd import genotypes, kmatrix, layers
 from keras_xd.core import validation
-from keras_xd.grammar import network_graph, parse
+from keras_xd.grammar import parse
+from keras_xd.grammar.graphs import network_graph
 from keras_xd.grammar.topologies import linear
 from keras_xd.kmatrix.radix import factorise
 from keras_xd.layers.fourier import fft_convolution

@@ -35,8 +35,8 @@ class GrammarOracle(AskTellOracle):
     A term is a hyperparameter `hp.Fixed(name, …)` whose value this oracle sets: declare nothing,
     and read it by `grammars[name].parse(hp.get(name))`. Its default is `grammars[name].first()`.
 
-    No point is proposed twice, and terms that build the same network (see
-    `keras_xd.grammar.network_digest`) are one; when no new one is found, the search stops. Trials
+    No point is proposed twice, and terms that build the same network are one (see
+    `keras_xd.grammar.graphs.network_digest`); when no new one is found, the search stops. Trials
     that fail or give NaN count as bad as the worst score so far. The same seed proposes the same
     points, also after a project was loaded again, if the trials end in the same order.
 

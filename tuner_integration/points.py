@@ -6,7 +6,8 @@ from typing import Any
 import keras_tuner
 import numpy as np
 
-from keras_xd.grammar import Grammar, Topology, network_digest
+from keras_xd.grammar import Grammar, Topology
+from keras_xd.grammar.graphs import network_digest
 from keras_xd.grammar.terms import Term
 from tuner_integration.fidelity import PREFIX
 

@@ -32,7 +32,7 @@ NAMES = {
 UNIONS = (typing.Union, types.UnionType)
 SEQUENCES = (list, tuple, set, frozenset, Sequence, Iterable, Collection, Iterator)
 # What a hint names too, beside the class itself.
-WIDER = {bool: (bool, np.bool_), float: typing.SupportsFloat}
+WIDER: dict[typing.Any, typing.Any] = {bool: (bool, np.bool_), float: typing.SupportsFloat}
 LONGEST = 200
 # A function or class, whose type the decorator leaves as it is.
 Decorated = typing.TypeVar("Decorated", bound=Callable)

@@ -243,7 +243,7 @@ def model_variables(model: keras.layers.Layer) -> list[keras.Variable]:
     >>> import keras
     >>> import keras_xd
     >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")])
-    >>> [variable.name for variable in keras_xd.model_variables(model)]
+    >>> [variable.name for variable in keras_xd.core.searchable.model_variables(model)]
     ['kernel', 'bias']
     """
     architecture = {id(variable) for variable in architecture_variables(model)}

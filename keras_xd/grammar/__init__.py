@@ -2,12 +2,11 @@
 
 from keras_xd.core.moved_names import attribute_error as _attribute_error
 from keras_xd.grammar import spaces
-from keras_xd.grammar.balance import expected_size, growth
+from keras_xd.grammar.balance import growth
 from keras_xd.grammar.building import build
 from keras_xd.grammar.constraints import Connected, Downsamplings, InputDependent
 from keras_xd.grammar.grammar import Grammar
-from keras_xd.grammar.graphs import network_digest, network_graph, operation_graph
-from keras_xd.grammar.motifs import expand, motif_terms
+from keras_xd.grammar.motifs import expand
 from keras_xd.grammar.terms import parse
 from keras_xd.grammar.topologies import TOPOLOGIES, Topology
 
@@ -20,12 +19,7 @@ __all__ = [
     "Topology",
     "build",
     "expand",
-    "expected_size",
     "growth",
-    "motif_terms",
-    "network_digest",
-    "network_graph",
-    "operation_graph",
     "parse",
     "spaces",
 ]
@@ -33,8 +27,13 @@ __all__ = [
 # Public names of earlier versions.
 _MOVED = {
     "NetworkGraph": "keras_xd.grammar.graphs.NetworkGraph",
-    "read_term": "keras_xd.grammar.parse",
     "Term": "keras_xd.grammar.terms.Term",
+    "expected_size": "keras_xd.grammar.balance.expected_size",
+    "motif_terms": "keras_xd.grammar.motifs.motif_terms",
+    "network_digest": "keras_xd.grammar.graphs.network_digest",
+    "network_graph": "keras_xd.grammar.graphs.network_graph",
+    "operation_graph": "keras_xd.grammar.graphs.operation_graph",
+    "read_term": "keras_xd.grammar.parse",
 }
 
 __getattr__ = _attribute_error(__name__, _MOVED)

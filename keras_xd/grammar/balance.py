@@ -74,7 +74,8 @@ def expected_size(grammar: Grammar, topologies: Mapping[str, Topology] | None = 
 
     Example:
 
-    >>> from keras_xd.grammar import Grammar, expected_size
+    >>> from keras_xd.grammar import Grammar
+    >>> from keras_xd.grammar.balance import expected_size
     >>> expected_size(Grammar("S -> Linear2 S S | conv [3]", max_depth=9))
     1.5
     >>> expected_size(Grammar("S -> Linear2 S S | conv", max_depth=9))

@@ -75,7 +75,8 @@ def network_graph(term: Term, topologies: Mapping[str, Topology] | None = None) 
 
     Example:
 
-    >>> from keras_xd.grammar import network_graph, parse
+    >>> from keras_xd.grammar import parse
+    >>> from keras_xd.grammar.graphs import network_graph
     >>> term = parse("(S Residual2 (C Linear2 conv relu) id (OP zero))")
     >>> [(edge.source, edge.operation, edge.target) for edge in network_graph(term).edges]
     [(0, 'id', 1)]
@@ -164,7 +165,8 @@ def operation_graph(
 
     Example:
 
-    >>> from keras_xd.grammar import operation_graph, parse
+    >>> from keras_xd.grammar import parse
+    >>> from keras_xd.grammar.graphs import operation_graph
     >>> labels, successors = operation_graph(parse("(S Residual2 conv id (OP pool))"))
     >>> labels
     ('input', 'conv', 'pool', 'output')
@@ -207,7 +209,8 @@ def network_digest(term: Term, topologies: Mapping[str, Topology] | None = None)
 
     Example:
 
-    >>> from keras_xd.grammar import network_digest, parse
+    >>> from keras_xd.grammar import parse
+    >>> from keras_xd.grammar.graphs import network_digest
     >>> a = parse("(S Residual2 (OP conv) (OP zero) (OP pool))")
     >>> b = parse("(S Linear3 (OP conv) (OP id) (OP pool))")
     >>> network_digest(a) == network_digest(b)

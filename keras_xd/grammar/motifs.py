@@ -23,7 +23,8 @@ def motif_terms(term: Term) -> tuple[Term, dict[str, Term]]:
 
     Example:
 
-    >>> from keras_xd.grammar import motif_terms, parse
+    >>> from keras_xd.grammar import parse
+    >>> from keras_xd.grammar.motifs import motif_terms
     >>> main, motifs = motif_terms(parse("(SHARED share:op (S Linear2 op op) (OP conv))"))
     >>> print(main, motifs["op"])
     (S Linear2 op op) (OP conv)

@@ -4,11 +4,9 @@ from keras_xd.core.moved_names import attribute_error as _attribute_error
 from keras_xd.kmatrix.families import project_to
 from keras_xd.kmatrix.kmatrix import KMatrix
 from keras_xd.kmatrix.radix import padded_size, plan
-from keras_xd.kmatrix.structured import Projection
 
 __all__ = [
     "KMatrix",
-    "Projection",
     "padded_size",
     "plan",
     "project_to",
@@ -16,6 +14,7 @@ __all__ = [
 
 # What the functions of versions up to 0.2 are called now, where they are no `KMatrix.name`.
 _MOVED = {
+    "Projection": "structured.Projection",
     "Plan": "radix.Plan",
     "analysis": "KMatrix.apply(x, axis)",
     "butterflies_of": "KMatrix.butterflies",

@@ -5,17 +5,13 @@ from typing import TYPE_CHECKING
 from keras_xd.core.moved_names import attribute_error as _attribute_error
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.graph import replacing as _replacing  # noqa: F401 (registers its classes)
-from keras_xd.layers.ccnn.batch_statistics import (
-    BatchStatisticsNormalization,
-    use_statistics,
-)
+from keras_xd.layers.ccnn.batch_statistics import BatchStatisticsNormalization
 from keras_xd.layers.ccnn.block import CCNNBlock
 from keras_xd.layers.ccnn.ck_conv import CKConv, CKConv1D, CKConv2D, FlexConv1D, FlexConv2D
 from keras_xd.layers.ccnn.encoder import CCNNEncoder, StaticCCNNEncoder
 from keras_xd.layers.ccnn.finalized_block import StaticCCNNBlock
 from keras_xd.layers.ccnn.finalized_ck_conv import StaticCKConv
 from keras_xd.layers.ccnn.kernel_network import KernelNetwork
-from keras_xd.layers.ccnn.rendering import update_rendering
 from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
 from keras_xd.layers.cells.cutout import Cutout
@@ -183,8 +179,6 @@ __all__ = [
     "XDSeparableConv1D",
     "XDSeparableConv2D",
     "derived_genotype",
-    "update_rendering",
-    "use_statistics",
     "warm_starts",
 ]
 
@@ -204,6 +198,8 @@ _MOVED = {
     "distance": "keras_xd.operation_distance",
     "nearest": "keras_xd.nearest_operation",
     "penalties": "keras_xd.regularizers",
+    "update_rendering": "keras_xd.layers.ccnn.rendering.update_rendering",
+    "use_statistics": "keras_xd.layers.ccnn.batch_statistics.use_statistics",
 }
 
 if not TYPE_CHECKING:

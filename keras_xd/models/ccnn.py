@@ -67,7 +67,7 @@ def ccnn(
             least 2.57 / temperature of its axis.
         dropout: share of the entries between the linear layers that are set to zero in training.
         statistics: what inference normalizes by, `"moving"` or `"batch"`: see
-            `layers.use_statistics`.
+            `layers.ccnn.batch_statistics.use_statistics`.
         rendering: `"static"` or `"dynamic"`: see `layers.CCNNBlock`.
         counting: what `keras_xd.complexity`, and so a budget, counts: see `layers.CCNNBlock`.
         seed: an integer makes the first weights reproducible, of the default `network` too.

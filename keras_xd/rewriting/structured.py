@@ -126,7 +126,7 @@ class KernelReport:
         shape: inputs and units.
         parameters_before, parameters_after: how many numbers it had and has.
         error: relative error in the Frobenius norm.
-        bound, low_rank_error, output_error: as in `keras_xd.kmatrix.Projection`.
+        bound, low_rank_error, output_error: as in `keras_xd.kmatrix.structured.Projection`.
         candidate: its name in a mixture, which has a report of each; `None` elsewhere.
     """
 

@@ -5,7 +5,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from keras_xd.core.argument_types import check_types
-from keras_xd.grammar import expand, network_graph
+from keras_xd.grammar import expand
+from keras_xd.grammar.graphs import network_graph
 from keras_xd.grammar.terms import Term
 from keras_xd.grammar.topologies import IDENTITY
 
@@ -83,7 +84,7 @@ def plot_network(term: Term) -> Figure:
 
     Raises:
         ValueError: no path leads from an input to the output; see also
-            `keras_xd.grammar.network_graph`.
+            `keras_xd.grammar.graphs.network_graph`.
 
     Example:
 

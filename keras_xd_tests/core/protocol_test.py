@@ -5,7 +5,7 @@ import pytest
 
 import keras_xd
 from keras_xd.core import protocol
-from keras_xd.core.searchable import SearchableLayer
+from keras_xd.core.searchable import SearchableLayer, model_variables
 
 
 class Gate(SearchableLayer):
@@ -43,7 +43,8 @@ def test_unbuilt_layers_are_refused_by_name(name):
 
 
 @pytest.mark.parametrize(
-    "function", [keras_xd.architecture_variables, keras_xd.model_variables, keras_xd.describe]
+    "function",
+    [keras_xd.architecture_variables, model_variables, keras_xd.describe],
 )
 @pytest.mark.parametrize("layer_class", [Gate, keras_xd.layers.XDConv2D, keras_xd.layers.KOpConv2D])
 def test_functions_of_a_model_refuse_unbuilt_layers(function, layer_class):

@@ -3,7 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from keras_xd.grammar import Grammar, Topology, expected_size, growth
+from keras_xd.grammar import Grammar, Topology, growth
+from keras_xd.grammar.balance import expected_size
 from keras_xd.grammar.topologies import TOPOLOGIES
 
 

@@ -1,14 +1,9 @@
 import numpy as np
 import pytest
 
-from keras_xd.grammar import (
-    expected_size,
-    growth,
-    network_digest,
-    network_graph,
-    operation_graph,
-    spaces,
-)
+from keras_xd.grammar import growth, spaces
+from keras_xd.grammar.balance import expected_size
+from keras_xd.grammar.graphs import network_digest, network_graph, operation_graph
 from keras_xd.grammar.rules import read_productions
 
 

@@ -5,14 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_xd.grammar import (
-    Topology,
-    network_digest,
-    network_graph,
-    operation_graph,
-    parse,
-    spaces,
-)
+from keras_xd.grammar import Topology, parse, spaces
+from keras_xd.grammar.graphs import network_digest, network_graph, operation_graph
 from keras_xd.grammar.topologies import TOPOLOGIES
 
 SUMMING = [n for n, t in TOPOLOGIES.items() if not t.merges]

@@ -1,6 +1,7 @@
 import pytest
 
-from keras_xd.grammar import expand, motif_terms, parse
+from keras_xd.grammar import expand, parse
+from keras_xd.grammar.motifs import motif_terms
 
 TEXT = "(SHARED share:cell:op (S Linear2 cell (C cell)) (CELL Linear2 op conv) (OP pool))"
 

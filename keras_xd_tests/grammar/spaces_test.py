@@ -4,7 +4,8 @@ import math
 import numpy as np
 import pytest
 
-from keras_xd.grammar import Downsamplings, expand, network_graph, operation_graph, spaces
+from keras_xd.grammar import Downsamplings, expand, spaces
+from keras_xd.grammar.graphs import network_graph, operation_graph
 
 SPACES = [
     spaces.hierarchical_nas_bench_201,

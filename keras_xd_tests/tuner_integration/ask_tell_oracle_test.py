@@ -7,7 +7,8 @@ import keras_tuner as kt
 import numpy as np
 import pytest
 
-from keras_xd.grammar import network_digest, spaces
+from keras_xd.grammar import spaces
+from keras_xd.grammar.graphs import network_digest
 from tuner_integration import GrammarOracle
 
 pytestmark = pytest.mark.usefixtures("few_trees", "short_searches")

@@ -8,7 +8,8 @@ import keras_tuner as kt
 import numpy as np
 import pytest
 
-from keras_xd.grammar import Connected, Grammar, network_digest, spaces
+from keras_xd.grammar import Connected, Grammar, spaces
+from keras_xd.grammar.graphs import network_digest
 from tuner_integration import GrammarOracle
 
 pytestmark = pytest.mark.usefixtures("few_trees")

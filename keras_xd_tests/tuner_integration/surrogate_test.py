@@ -4,7 +4,8 @@ import keras_tuner as kt
 import numpy as np
 import pytest
 
-from keras_xd.grammar import operation_graph, spaces
+from keras_xd.grammar import spaces
+from keras_xd.grammar.graphs import operation_graph
 from tuner_integration.kernels import HierarchicalKernel
 from tuner_integration.points import PointSpace
 from tuner_integration.surrogate import Surrogate, _better_process

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.patches import FancyArrowPatch
 
-from keras_xd.grammar import network_graph, parse
+from keras_xd.grammar import parse
+from keras_xd.grammar.graphs import network_graph
 from keras_xd.visualization import plot_network, plot_tree
 
 TERM = parse("(S Residual2 (C Linear2 conv relu) id (OP pool))")

@@ -368,7 +368,7 @@ def outputs(model, inputs):
 def pruned(model, data, target):
     """Return what was found by a training, and what is left of it once it is pruned."""
     # Dynamic rendering is what lies under the masks now; the pruned network is the same.
-    keras_xd.layers.update_rendering(model)
+    keras_xd.layers.ccnn.rendering.update_rendering(model)
     space = getattr(model, "model", model)
     final = keras_xd.finalize(space)
     before, after = (outputs(network, data.inputs) for network in (space, final))

@@ -172,7 +172,7 @@ def run(method, data, seed, options):
         # Fixed masks have no use for theirs.
         found, fixed_epochs = of_masks(method) if method.startswith("learned") else (1.0, 0)
         masks = keras.optimizers.Adam(schedule(found, steps, options.warmup))
-        keras_xd.layers.update_rendering(model)
+        keras_xd.layers.ccnn.rendering.update_rendering(model)
         if method.startswith("fixed"):
             keras_xd.freeze_architecture(model)
         model = keras_xd.SearchModel(model)

@@ -134,7 +134,7 @@ class StructuredDense(BiasedLayer, base.FactorFiles):
                 `"monarch"`, `"block_tensor_train"` and `"low_rank"`.
 
         Returns:
-            The `keras_xd.kmatrix.Projection`, which tells the error; its matrix is the transpose.
+            The `kmatrix.structured.Projection`, which tells the error; its matrix is the transpose.
         """
         return self.kernel.project(kernel, inputs)
 

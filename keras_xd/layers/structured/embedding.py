@@ -164,7 +164,7 @@ class StructuredEmbedding(ConfiguredLayer, base.FactorFiles):
             table: array of shape `(input_dim, output_dim)`, as that of an `Embedding` layer.
 
         Returns:
-            The `keras_xd.kmatrix.Projection`, which tells the error; its matrix is the transpose,
+            The `kmatrix.structured.Projection`, which tells the error; its matrix is the transpose,
             with columns of zeros for the rows that no token has.
         """
         return self.kernel.project(self._padded(table))

@@ -8,7 +8,7 @@ from keras_xd.layers.ccnn.rendering import update_rendering
 
 
 class DynamicRendering(keras.callbacks.Callback):
-    """Calls `keras_xd.layers.update_rendering` at the begin of epochs.
+    """Calls `keras_xd.layers.ccnn.rendering.update_rendering` at the begin of epochs.
 
     Layers of `rendering="dynamic"` compute the taps and frequencies that lie under their masks at
     the last update. Without updates they compute all of them. After an update that changes a size

@@ -70,9 +70,9 @@ def test_statistics_are_set_in_the_whole_model(rng):
     inner = keras.Sequential([keras.Input((3,)), layers.BatchStatisticsNormalization()])
     model = keras.Sequential([keras.Input((3,)), inner])
     by_batch = model.predict(x, verbose=0)
-    assert layers.use_statistics(model, "moving") is model
+    assert layers.ccnn.batch_statistics.use_statistics(model, "moving") is model
     np.testing.assert_allclose(model.predict(x, verbose=0), x / np.sqrt(1.001), rtol=1e-5)
-    layers.use_statistics(model, "batch")
+    layers.ccnn.batch_statistics.use_statistics(model, "batch")
     np.testing.assert_allclose(model.predict(x, verbose=0), by_batch, atol=1e-6)
 
 
@@ -87,6 +87,6 @@ def test_bad_arguments_are_refused():
         layers.BatchStatisticsNormalization(renorm=True)
     model = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
     with pytest.raises(ValueError, match="without them"):
-        layers.use_statistics(model, "moving")
+        layers.ccnn.batch_statistics.use_statistics(model, "moving")
     with pytest.raises(ValueError, match="statistics='none'"):
-        layers.use_statistics(model, "none")
+        layers.ccnn.batch_statistics.use_statistics(model, "none")

@@ -132,14 +132,16 @@ def test_files_keep_what_is_rendered(tmp_path, rng):
     block = built(x.shape, "KRW", depth_mask(0.6), index=1, rendering="dynamic")
     inputs = keras.Input(x.shape[1:])
     model = keras.Model(inputs, block(inputs))
-    layers.update_rendering(model)
+    layers.ccnn.rendering.update_rendering(model)
     for mask in block.width_masks:  # grows, but is cut where it was
         mask.length.assign(mask.length + 0.2)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_allclose(loaded(x), model(x), atol=1e-6)
     before = loaded(x)
-    assert layers.update_rendering(loaded) and np.any(np.asarray(loaded(x) != before))
+    assert layers.ccnn.rendering.update_rendering(loaded) and np.any(
+        np.asarray(loaded(x) != before)
+    )
 
 
 @pytest.mark.parametrize("counting", ["counts", "per_channel"])

@@ -28,8 +28,8 @@ def test_a_model_trains_on_what_lies_under_its_masks(rng):
         model.compile(keras.optimizers.SGD(1e-3), "mse", run_eagerly=eager)
         model.fit(x, y, verbose=0)
         conv.resolution_mask.length.assign([-0.3])
-        assert layers.update_rendering(model) == (rendering == "dynamic")
-        assert not layers.update_rendering(model)
+        assert layers.ccnn.rendering.update_rendering(model) == (rendering == "dynamic")
+        assert not layers.ccnn.rendering.update_rendering(model)
         history = model.fit(x, y, verbose=0)
         losses[rendering] = [*history.history["loss"], model.evaluate(x, y, verbose=0)]
         outputs = conv(x)
@@ -42,10 +42,10 @@ def test_dynamic_rendering_under_xla_is_refused():
     model = model_of("dynamic", layers.KernelNetwork(units=4, features=4))
     model.compile("sgd", "mse", jit_compile=True)
     with pytest.raises(ValueError, match="jit_compile=True.*16"):
-        layers.update_rendering(model)
+        layers.ccnn.rendering.update_rendering(model)
     static = model_of("static", layers.KernelNetwork(units=4, features=4))
     static.compile("sgd", "mse", jit_compile=True)
-    assert not layers.update_rendering(static)
+    assert not layers.ccnn.rendering.update_rendering(static)
 
 
 def test_a_margin_gives_masks_room_and_changes_no_output(rng):
@@ -57,7 +57,7 @@ def test_a_margin_gives_masks_room_and_changes_no_output(rng):
         network = layers.KernelNetwork(units=4, features=4, seed=1)
         block = layers.CCNNBlock(network, rendering=rendering, initial_width=9, **arguments)
         block.build(x.shape)
-        layers.update_rendering(block, margin or 0.0)
+        layers.ccnn.rendering.update_rendering(block, margin or 0.0)
         if margin is not None:
             sizes = block.convolution.kernel.shape[0], block(x).shape, block._counts
             room = {0.0: (5, 9), 0.5: (5 + 2 * 3, 9 + 5)}[margin]
@@ -94,4 +94,4 @@ def test_counts_grow_by_their_share_within_the_axis():
 @pytest.mark.parametrize("wrong", [-0.1, math.inf, math.nan, "1", None, True])
 def test_margins_are_numbers_of_0_or_more(wrong):
     with pytest.raises(ValueError, match="`margin` must be a"):
-        layers.update_rendering(keras.layers.Dense(1), wrong)
+        layers.ccnn.rendering.update_rendering(keras.layers.Dense(1), wrong)

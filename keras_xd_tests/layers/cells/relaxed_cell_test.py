@@ -5,6 +5,7 @@ import tensorflow as tf
 
 import keras_xd
 from keras_xd import genotypes, layers
+from keras_xd.core.searchable import model_variables
 from keras_xd.graph import cloning
 from keras_xd.testing import assert_close
 from keras_xd_tests.layers.cells import cell_references
@@ -119,7 +120,7 @@ def test_gates_start_at_zero_and_are_kept(rng, tmp_path):
     expected = cell_references.cell(cell, x, weights, gates)
     assert_close(keras.ops.convert_to_numpy(plain(x)), expected.astype("float32"), 2e-5)
 
-    gates = [v for v in keras_xd.model_variables(model) if v is cell.calibration_gates]
+    gates = [v for v in model_variables(model) if v is cell.calibration_gates]
     assert len(gates) == 1  # trained with the weights, not with the architecture
     keras_xd.reset_weights(model, seed=3)
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(cell.calibration_gates), np.zeros(8))
@@ -144,7 +145,7 @@ def test_network_shares_saves_resets_and_finalizes(rng, tmp_path):
     cells = model.layers[1:4]
     logits = [cells[0].architecture.logits, cells[1].architecture.logits]
     assert [id(v) for v in keras_xd.architecture_variables(model)] == [id(v) for v in logits]
-    assert not {id(v) for v in logits} & {id(v) for v in keras_xd.model_variables(model)}
+    assert not {id(v) for v in logits} & {id(v) for v in model_variables(model)}
 
     keras_xd.randomize_architecture(model, seed=2)
     x = rng.standard_normal((2, 4, 4, 3)).astype("float32")
@@ -250,7 +251,7 @@ def test_xd_operations_are_switched_on_by_name(rng):
     # The logits, and K, L and M of both axes on each edge.
     variables = keras_xd.architecture_variables(model)
     assert len(variables) == len(cell.architecture_variables) == 1 + 18 * 6
-    assert not {id(v) for v in variables} & {id(v) for v in keras_xd.model_variables(model)}
+    assert not {id(v) for v in variables} & {id(v) for v in model_variables(model)}
     # As they begin they are convolutions.
     expected = cell_references.cell(cell, [x, x], softmax(architecture.logits))
     assert_close(keras.ops.convert_to_numpy(model(x)), expected.astype("float32"), 2e-5)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd.grammar import Grammar, network_digest
+from keras_xd.grammar import Grammar
+from keras_xd.grammar.graphs import network_digest
 from keras_xd_tests import example_scripts
 
 with example_scripts.on_path():
