@@ -9,7 +9,7 @@ from keras import ops
 from keras_xd.core import validation
 from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.type_aliases import LayerOptions, Shape, Tensor
-from keras_xd.layers.cells.dynamic_conv import batch_normalization, image_channels, pointwise
+from keras_xd.layers.cells.dynamic_conv import batch_normalization, convolution, image_channels
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -53,8 +53,8 @@ class ChannelAttention(ConfiguredLayer):
     def build(self, input_shape: Shape) -> None:
         channels = image_channels(input_shape, self.name)
         inner = max(channels // self.reduction, 1)
-        self.squeeze = pointwise(inner, "squeeze", self.dtype_policy)
-        self.excite = pointwise(channels, "excite", self.dtype_policy)
+        self.squeeze = convolution(inner, "squeeze", self.dtype_policy)
+        self.excite = convolution(channels, "excite", self.dtype_policy)
         self.squeeze.build((None, 1, 1, channels))
         self.excite.build((None, 1, 1, inner))
 
@@ -119,17 +119,9 @@ class SpatialAttention(ConfiguredLayer):
         channels = image_channels(input_shape, self.name)
         inner = max(channels // self.reduction, 1)
         places = self.compute_output_shape(input_shape)[:-1]
-        self.squeeze = pointwise(inner, "squeeze", self.dtype_policy, self.strides)
+        self.squeeze = convolution(inner, "squeeze", self.dtype_policy, self.strides)
         self.normalization = batch_normalization(self.affine, "normalization", self.dtype_policy)
-        self.score = keras.layers.Conv2D(
-            1,
-            3,
-            padding="same",
-            use_bias=False,
-            data_format="channels_last",
-            name="score",
-            dtype=self.dtype_policy,
-        )
+        self.score = convolution(1, "score", self.dtype_policy, kernel_size=3)
         self.squeeze.build(input_shape)
         self.normalization.build((*places, inner))
         self.score.build((*places, inner))

@@ -79,12 +79,12 @@ def same_border(sizes, span: int, strides: int):
     )
 
 
-def widened(kernels, size: int, axes: tuple[int, int] = (1, 2)):
-    """Return kernels, `(batch, k, k, channels)` unless `axes` says so, with zeros up to a size."""
-    margin = (size - kernels.shape[axes[0]]) // 2
+def widened(kernels, size: int):
+    """Return kernels, `(batch, k, k, channels)`, with zeros up to a size."""
+    margin = (size - kernels.shape[1]) // 2
     if not margin:
         return kernels
-    return ops.pad(kernels, [(margin, margin) if axis in axes else (0, 0) for axis in range(4)])
+    return ops.pad(kernels, [(0, 0), (margin, margin), (margin, margin), (0, 0)])
 
 
 def spread(kernels, rate: int):
@@ -127,10 +127,10 @@ class DynamicKernel(ConfiguredLayer):
         channels = image_channels(input_shape, self.name)
         inner = max(channels // self.reduction, 1)
         shape = tuple(input_shape)
-        self.bottleneck = pointwise(inner, "bottleneck", self.dtype_policy)
+        self.bottleneck = convolution(inner, "bottleneck", self.dtype_policy)
         self.normalization = batch_normalization(self.affine, "normalization", self.dtype_policy)
-        self.transform = pointwise(self.kernel_size**2, "transform", self.dtype_policy)
-        self.decode = pointwise(channels, "decode", self.dtype_policy)
+        self.transform = convolution(self.kernel_size**2, "transform", self.dtype_policy)
+        self.decode = convolution(channels, "decode", self.dtype_policy)
         self.bottleneck.build(shape)
         self.normalization.build((*shape[:-1], inner))
         self.transform.build(shape)
@@ -235,11 +235,12 @@ class DynamicConv2D(ConfiguredLayer):
         return self.dynamic_kernel.multiply_adds(input_shape) + outputs * self.kernel_size**2
 
 
-def pointwise(filters: int, name: str, dtype, strides: int = 1) -> keras.layers.Conv2D:
-    """Return a 1 × 1 convolution without bias, channels last."""
-    return keras.layers.Conv2D(
-        filters, 1, strides, use_bias=False, data_format="channels_last", name=name, dtype=dtype
-    )
+def convolution(
+    filters: int, name: str, dtype, strides: int = 1, kernel_size: int = 1
+) -> keras.layers.Conv2D:
+    """Return a convolution without bias, channels last, of 1 × 1 taps by default."""
+    common = {"use_bias": False, "data_format": "channels_last", "name": name, "dtype": dtype}
+    return keras.layers.Conv2D(filters, kernel_size, strides, "same", **common)
 
 
 def batch_normalization(affine: bool, name: str, dtype) -> keras.layers.BatchNormalization:

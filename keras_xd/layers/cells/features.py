@@ -12,8 +12,8 @@ from keras_xd.core.type_aliases import LayerOptions, Shape, Tensor
 from keras_xd.graph.cost import multiply_adds
 from keras_xd.layers.cells.dynamic_conv import (
     batch_normalization,
+    convolution,
     image_channels,
-    pointwise,
     same_border,
 )
 from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, XD_OPERATIONS
@@ -54,7 +54,10 @@ class FeatureOperation(ConfiguredLayer):
         if operation in SEPARABLE:
             steps = self._separable_steps()
         elif operation == "identity":
-            steps = [] if strides == 1 else [self._factorized()]
+            sizes = {"filters": self.filters, "affine": self.affine}
+            steps = []
+            if strides > 1:
+                steps.append(self._named(FactorizedReduction, "reduction", **sizes))
         else:
             steps = self._pooling_steps()
         # A tuple, because TensorFlow's checkpoints reach nothing in lists.
@@ -96,7 +99,11 @@ class FeatureOperation(ConfiguredLayer):
 
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample."""
-        return chained_multiply_adds(self.steps, input_shape)
+        total, shape = 0, tuple(input_shape)
+        for step in self.steps:
+            total = total + (multiply_adds(step, shape) or 0)
+            shape = tuple(step.compute_output_shape(shape))
+        return total
 
     def _separable_steps(self):
         size, rate, times = SEPARABLE[self.operation]
@@ -119,7 +126,7 @@ class FeatureOperation(ConfiguredLayer):
                         size, strides, "same", dilation_rate=rate, **common
                     )
                 )
-            steps.append(pointwise(self.filters, f"pointwise_{number}", self.dtype_policy))
+            steps.append(convolution(self.filters, f"pointwise_{number}", self.dtype_policy))
             steps.append(self._normalization(f"normalization_{number}"))
         return steps
 
@@ -136,11 +143,6 @@ class FeatureOperation(ConfiguredLayer):
             use_bias=False,
         )
         return [pooling] if self.affine else [pooling, self._normalization("normalization")]
-
-    def _factorized(self):
-        return self._named(
-            FactorizedReduction, "reduction", filters=self.filters, affine=self.affine
-        )
 
     def _normalization(self, name):
         return batch_normalization(self.affine, name, self.dtype_policy)
@@ -170,8 +172,8 @@ class FactorizedReduce(_PointwiseLayer):
     def __init__(self, filters: int, affine: bool = True, **kwargs: Unpack[LayerOptions]):
         super().__init__(filters, affine, **kwargs)
         validation.positive_integer(filters, "filters", least=2)
-        self.even = pointwise((self.filters + 1) // 2, "even", self.dtype_policy)
-        self.odd = pointwise(self.filters // 2, "odd", self.dtype_policy)
+        self.even = convolution((self.filters + 1) // 2, "even", self.dtype_policy)
+        self.odd = convolution(self.filters // 2, "odd", self.dtype_policy)
         self.normalization = batch_normalization(affine, "normalization", self.dtype_policy)
 
     def build(self, input_shape: Shape) -> None:
@@ -201,7 +203,7 @@ class ReLUConvBN(_PointwiseLayer):
 
     def __init__(self, filters: int, affine: bool = True, **kwargs: Unpack[LayerOptions]):
         super().__init__(filters, affine, **kwargs)
-        self.pointwise = pointwise(self.filters, "pointwise", self.dtype_policy)
+        self.pointwise = convolution(self.filters, "pointwise", self.dtype_policy)
         self.normalization = batch_normalization(affine, "normalization", self.dtype_policy)
 
     def build(self, input_shape: Shape) -> None:
@@ -226,15 +228,6 @@ class PointwiseOperation(ReLUConvBN):
 @keras.saving.register_keras_serializable(package="keras_xd")
 class FactorizedReduction(FactorizedReduce):
     """A `FactorizedReduce` that is found under its name in saved files."""
-
-
-def chained_multiply_adds(steps, input_shape):
-    """Return the multiply–adds of layers one after the other; those not counted have none."""
-    total, shape = 0, tuple(input_shape)
-    for step in steps:
-        total = total + (multiply_adds(step, shape) or 0)
-        shape = tuple(step.compute_output_shape(shape))
-    return total
 
 
 class _Sparse(keras.layers.Layer):
