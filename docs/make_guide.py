@@ -42,6 +42,36 @@ GUIDES = {
         "network(16)": "network(4)",
         "network(8)": "network(2)",
     },
+    "unknown_order": {
+        "num_samples = 5000": "num_samples = 300",
+        "[3200, 4000]": "[100, 200]",
+        "epochs, batch_size = 40": "epochs, batch_size = 1",
+        "depth=3": "depth=1",
+        "random_state=0": "random_state=0, max_iter=3",
+    },
+    "own_cnn": {
+        "epochs, batch_size = 40, 25": "epochs, batch_size = 2, 100",
+        "slice(0, 1200)": "slice(0, 200)",
+        '("convolution", "pooling"), depth=3': '("convolution", "pooling"), depth=1',
+        "(128, 128)": "(8, 8)",
+    },
+    "sequences": {
+        "windows, steps = 2400": "windows, steps = 60",
+        "epochs, batch_size = 20": "epochs, batch_size = 1",
+        "channels=32": "channels=4",
+        "GRU(64": "GRU(4",
+    },
+    "sensor_series": {
+        "length=126": "length=42",
+        "updates, batch_size = 300": "updates, batch_size = 3",
+        "(16, 32, 16)": "(4, 4, 4)",
+    },
+    "tuner": {
+        'searched("found", functions, trials=16)': 'searched("found", functions, trials=2)',
+        "grammar.Grammar(text), trials=16": "grammar.Grammar(text), trials=1",
+        "epochs=5": "epochs=1",
+        "slice(0, 1100)": "slice(0, 200)",
+    },
 }
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(\n```text\n.*?^```\n)?", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")

@@ -140,6 +140,11 @@ def test_a_mask_of_keras_is_refused_with_the_way_to_go(to):
         outputs = keras.layers.Conv1D(2, 3, name="conv")(keras.layers.Masking()(inputs))
     with pytest.raises(ValueError, match="second input.*Received: layer 'conv' with a mask"):
         keras_xd.rewrite(keras.Model(inputs, outputs), to=to)
+    layer = keras_xd.layers.XDConv1D(2, 3)
+    with pytest.raises(ValueError, match="second input"):
+        layer(keras.layers.Masking()(inputs))
+    with pytest.warns(UserWarning, match="does not support masking"):  # as files of version 0.2
+        type(layer).from_config(layer.get_config())(keras.layers.Masking()(inputs))
 
 
 def test_subclassed_models_are_searched_too(rng):

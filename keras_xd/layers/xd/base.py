@@ -222,7 +222,9 @@ class XDLayer(FoldedOperation):
     def from_config(cls, config: Config) -> Self:
         """Make the layer again; a configuration that does not name `b` or `C` is of none."""
         missing = {name: None for name in NEUTRAL if name not in cls.fixed}
-        return super().from_config({**missing, **config})
+        layer = super().from_config({**missing, **config})
+        layer.supports_masking = False  # an earlier version dropped them, with Keras' warning
+        return layer
 
     def _arguments(self, args, kwargs, paddings=("valid", "same", "circular")):
         """Return the checked arguments of the Keras layer by name."""
