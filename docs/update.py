@@ -27,8 +27,10 @@ import reporting  # noqa: E402
 
 TABLES = ROOT / "docs" / "tables.toml"
 SITE = "https://github.com/keras-xd/keras_xd/blob/main/"
+MOST_WORDS = 32_000  # of all pages together, code and tables too, without those of docstrings
+FROM_DOCSTRINGS = ("cheat_sheet.md",)
 LONGEST = 200  # characters of a command below a table
-MOST = 3  # sources of a table whose commands are shown
+MOST = 1  # sources of a table whose commands are shown
 MARKED = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 REFERENCE = re.compile(r"\{([^{}]+)\}")
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
@@ -213,7 +215,8 @@ def public_names(module):
         value = getattr(module, name)
         if not inspect.ismodule(value) and isinstance(value.__doc__, str):
             sentence = " ".join(value.__doc__.strip().partition("\n\n")[0].split())
-            rows.append((f"`{name}`", sentence.partition(". ")[0].replace("|", "\\|")))
+            sentence = re.split(r"\. |[:;] | \(", sentence)[0].rstrip(".")
+            rows.append((f"`{name}`", sentence.replace("|", "\\|")))
     return "\n".join(reporting.table(("Name", "What it is"), rows)).strip()
 
 
@@ -254,6 +257,15 @@ def updated(path, specs):
     return MARKED.sub(replace, text), names
 
 
+def words(texts):
+    """Return the number of words of the pages of docs/ that are written by hand."""
+    return sum(
+        len(text.split())
+        for path, text in texts.items()
+        if path.parent.name == "docs" and path.name not in FROM_DOCSTRINGS
+    )
+
+
 def update(check=False):
     """Write all pages, or none if one of them cannot be written; return those that differ."""
     specs = tomllib.loads(TABLES.read_text(encoding="utf-8"))
@@ -261,6 +273,11 @@ def update(check=False):
     unused = set(specs) - {name for _, names in found.values() for name in names}
     if unused:
         raise ValueError(f"Every table must be on a page. Received: {sorted(unused)}")
+    number = words({path: text for path, (text, _) in found.items()})
+    if number > MOST_WORDS:
+        raise ValueError(
+            f"The pages of docs/ must have at most {MOST_WORDS} words together. Received: {number}"
+        )
     changed = [p for p, (text, _) in found.items() if text != p.read_text(encoding="utf-8")]
     for path in [] if check else changed:
         unfinished = path.with_suffix(".unfinished")

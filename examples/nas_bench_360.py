@@ -3,8 +3,8 @@
     python examples/nas_bench_360.py --task ninapro --data-dir path/of/the/files
     python examples/nas_bench_360.py --task darcy --data-dir path/of/the/files --space xd
 
-The files are the published ones, or converted ones where those are pickled; docs/tasks.md lists
-them. The backbone is a small residual network of the task's rank, not the Wide ResNet of the
+The files are the published ones, or converted ones where those are pickled;
+examples/datasets/README.md lists them. The backbone is a small residual network of the task's rank, not the Wide ResNet of the
 benchmark. With `--space dash` its kernel sizes and dilations are searched and the network that is
 found is trained from scratch; with `--space xd` its convolutions are searched; with `--space
 structured` the families and sizes of its dense matrices, after which it is trained on.

@@ -29,9 +29,9 @@ def find_converted(data_dir, name, task, *published):
     path = pathlib.Path(data_dir or ".", name)
     if not data_dir or not path.is_file():
         raise ValueError(
-            f"{task} must be converted to {name}, as docs/tasks.md shows: the published "
-            f"{', '.join(published)} is a pickle, which could run any code and is not loaded. "
-            f"Received: data_dir={None if data_dir is None else str(data_dir)!r}"
+            f"{task} must be converted to {name}, as examples/datasets/README.md shows: the "
+            f"published {', '.join(published)} is a pickle, which could run any code and is not "
+            f"loaded. Received: data_dir={None if data_dir is None else str(data_dir)!r}"
         )
     return path
 

@@ -1,7 +1,7 @@
 """AddNIST, MultNIST and CIFARTile of the Unseen NAS data: read from files, or made by their recipe.
 
 Geada, Towers, Forshaw, Atapour-Abarghouei and McGough, "Insights from the Use of Previously Unseen
-Neural Architecture Search Datasets", 2024. docs/tasks.md says what the classes are. Images that are
+Neural Architecture Search Datasets", 2024. README.md says what the classes are. Images that are
 made here are not the published ones, of which no seed is known.
 """
 

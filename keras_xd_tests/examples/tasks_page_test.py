@@ -15,7 +15,7 @@ with example_scripts.on_path():
     tasks = importlib.import_module("datasets.nas_bench_360")
     unseen = importlib.import_module("datasets.unseen")
 
-PAGE = (example_scripts.EXAMPLES.parent / "docs" / "tasks.md").read_text(encoding="utf-8")
+PAGE = (example_scripts.EXAMPLES / "datasets" / "README.md").read_text(encoding="utf-8")
 CONVERSIONS = [code for code in re.findall(r"```py\n(.*?)```", PAGE, re.DOTALL) if "pickle" in code]
 
 
@@ -46,7 +46,7 @@ def convert(code, folder, contents, monkeypatch):
     names = {"pickle": types.SimpleNamespace(load=load), "np": numpy}
     monkeypatch.chdir(folder)
     code = re.sub(r"^import (pickle|numpy as np)$", "", code, flags=re.MULTILINE)
-    exec(compile(code, "tasks.md", "exec"), names)
+    exec(compile(code, "README.md", "exec"), names)
 
 
 def samples(parts):

@@ -1,8 +1,8 @@
 """The ten tasks of NAS-Bench-360: their published files and their errors.
 
 Tu, Roberts, Khodak, Shen, Sala and Talwalkar, "NAS-Bench-360: Benchmarking Neural Architecture
-Search on Diverse Tasks", 2022. `docs/tasks.md` lists the files, and shows how pickled ones are
-converted once.
+Search on Diverse Tasks", 2022. `examples/datasets/README.md` lists the files, and shows how pickled
+ones are converted once.
 """
 
 import dataclasses
