@@ -141,7 +141,7 @@ def main(arguments=None):
     threads = os.environ.get("TF_NUM_INTRAOP_THREADS", os.cpu_count())
     peer = " --fly ../fly" if options.fly else ""
     lines = [
-        "# Structured kernels beside dense ones",
+        "# Structured kernels compared with dense ones",
         "",
         f"Written by `python benchmarks/structured.py{peer}`; {timing.versions(packages)}, "
         f"{threads} of {os.cpu_count()} cores, float32, forward. ×: the time of `Dense` by the "

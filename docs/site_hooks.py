@@ -28,6 +28,14 @@ EQUATION = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<![\\$\w])\$([^$\n`]+?)\$(?![\w$])")
 
 
+def on_config(config):
+    """Show the version beside the link to the repository and at the foot of each page."""
+    source = (ROOT / "keras_xd" / "__init__.py").read_text(encoding="utf-8")
+    name = f"keras_xd {re.search(r'__version__ = .([0-9.a-z]+)', source)[1]}"
+    config.repo_name = config.copyright = name
+    return config
+
+
 def on_files(files, config):
     """Add the pages and pictures that lie outside of `docs/`."""
     known = set(files.src_uris)
@@ -54,7 +62,7 @@ def on_page_markdown(markdown, page, config, files):
         return match[1] + posixpath.relpath(target, start or ".") + match[3]
 
     def rewrite(text):
-        text = LINK.sub(link, text)
+        text = LINK.sub(link, text).replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
         text = EQUATION.sub(lambda match: convert(match[1], display="block"), text)
         # The span keeps a paragraph that begins with a formula a paragraph.
         return INLINE.sub(lambda match: f"<span>{convert(match[1])}</span>", text)

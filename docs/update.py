@@ -27,11 +27,11 @@ import reporting  # noqa: E402
 
 TABLES = ROOT / "docs" / "tables.toml"
 SITE = "https://github.com/keras-xd/keras_xd/blob/main/"
-MOST_WORDS = 32_000  # of all pages together, code and tables too, without those of docstrings
+MOST_WORDS = 22_000  # of all pages together, code and tables too, without those of docstrings
 FROM_DOCSTRINGS = ("cheat_sheet.md",)
 LONGEST = 200  # characters of a command below a table
-MOST = 1  # sources of a table whose commands are shown
 MARKED = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+COMMENT = re.compile(r"<!--.*?-->")
 REFERENCE = re.compile(r"\{([^{}]+)\}")
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 
@@ -167,11 +167,16 @@ def table(page, columns, heading=None, rows=None):
 # Blocks
 
 
-def note(name, folder, command=True):
-    """Return what the line below a table has of a source: seeds, machine, date, command, page."""
+def note(name, folder, alone=True):
+    """Return what the line below a table has of a source: page, seeds, machine, date, command.
+
+    Of one of several sources page and seeds alone.
+    """
     found = records(name) or {}
     path = f"{name}.md" if "/" in name else f"examples/results/{name}.md"
     link = SITE + path if folder == ROOT else os.path.relpath(ROOT / path, folder)
+    if not alone:
+        return f"[{pathlib.Path(name).name}]({link}){seeds(found)}"
     facts = [f"[{title(name)}]({link}){seeds(found)}"]
     # Of experiments that write no such line the settings have the command.
     written = re.search(r"Written by (.+?)\.?(?:\n\n|\. )", source(name), re.DOTALL)
@@ -184,8 +189,7 @@ def note(name, folder, command=True):
             machine += f", cores: {settings['cores']}"
     facts += [machine.replace("; ", ", ")] if machine else []
     facts += [found["written"]["date"]] if "date" in found.get("written", {}) else []
-    if command:
-        facts.append(line if len(line) <= LONGEST else "commands on the page")
+    facts.append(line if len(line) <= LONGEST else "commands on the page")
     return ", ".join(facts)
 
 
@@ -203,7 +207,11 @@ def seeds(found):
     values = sorted({run["seed"] for run in runs if isinstance(run.get("seed"), int)})
     if not values:
         return ""
-    return f": {reporting.plural(len(values), 'seed')} ({', '.join(map(str, values))})"
+    if len(values) > 2 and values == list(range(values[0], values[-1] + 1)):
+        shown = f"{values[0]}–{values[-1]}"
+    else:
+        shown = ", ".join(map(str, values))
+    return f": {reporting.plural(len(values), 'seed')} ({shown})"
 
 
 def public_names(module):
@@ -235,9 +243,11 @@ def block(spec, folder):
         text = REFERENCE.sub(replace, spec["text"].strip())
     else:
         text, names = table(**spec), [spec["page"]]
+    if not spec.get("note", True):
+        return f"\n{text}\n\n"
     names = list(dict.fromkeys(names))
-    notes = [note(name, folder, len(names) <= MOST) for name in names]
-    notes += ["commands on these pages"] * (len(names) > MOST)
+    notes = [note(name, folder, len(names) == 1) for name in names]
+    notes += ["machines and commands on these pages"] * (len(names) > 1)
     return f"\n{text}\n\n<small>{'; '.join(notes)}.</small>\n\n"
 
 
@@ -258,9 +268,9 @@ def updated(path, specs):
 
 
 def words(texts):
-    """Return the number of words of the pages of docs/ that are written by hand."""
+    """Return the number of words, with a letter or digit, of the pages that are written by hand."""
     return sum(
-        len(text.split())
+        sum(bool(re.search(r"\w", word)) for word in COMMENT.sub("", text).split())
         for path, text in texts.items()
         if path.parent.name == "docs" and path.name not in FROM_DOCSTRINGS
     )

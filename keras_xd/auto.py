@@ -49,7 +49,7 @@ class Candidate:
         to: as in `rewrite`; `None` for the backbone.
         cost: of a step, in steps of the backbone.
         rate: of the architecture.
-        options: of `rewrite`, beside those of the space's recipe.
+        options: of `rewrite`, in addition to those of the space's recipe.
         later: the cost of a step of what it becomes before the last rung; `None` for the same.
     """
 
@@ -576,7 +576,7 @@ def fresh(metrics: Any) -> Any:
             return metric
         try:
             return metric.from_config(metric.get_config())
-        except (TypeError, ValueError):  # a class of one's own without a whole configuration
+        except (TypeError, ValueError):  # a class of your own without a whole configuration
             return metric
 
     return keras.tree.map_structure(copy, metrics)
@@ -658,7 +658,7 @@ def standard_error(values: Any) -> float:
 
 
 def _mapped(function, structure):
-    """Return a structure of what a function makes of its values, but for `None`."""
+    """Return a structure of what a function makes of its values, except for `None`."""
     return keras.tree.map_structure(lambda v: None if v is None else function(v), structure)
 
 

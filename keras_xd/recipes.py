@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 DATA = ("images", "unordered", "fields", "sequences")
-# Of a model whose layers have no recipe, such as those of a search space of one's own.
+# Of a model whose layers have no recipe, such as those of a search space of your own.
 DEFAULT_RATE = 1e-3
 
 

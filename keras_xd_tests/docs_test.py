@@ -7,6 +7,7 @@ import pathlib
 import posixpath
 import re
 import runpy
+import tomllib
 
 import keras
 import pytest
@@ -94,6 +95,14 @@ def is_broken(path, link):
 def test_links_have_targets():
     broken = [(page.name, link) for page in PAGES for link in links(page) if is_broken(page, link)]
     assert not broken
+
+
+def test_code_on_the_pages_does_not_scroll():
+    config = tomllib.loads((DOCS / "ruff.toml").read_text(encoding="utf-8"))
+    pages = set(DOCS.glob("*.md")) - {DOCS / name for name in config["format"]["exclude"]}
+    code = {page.name: "".join(m[0] for m in FENCE.finditer(page.read_text())) for page in pages}
+    wide = [(name, line) for name in code for line in code[name].splitlines() if len(line) > 80]
+    assert not wide
 
 
 def test_readme_is_short_and_its_links_hold_everywhere():
@@ -198,12 +207,20 @@ def test_numbers_of_a_page_follow_its_record(update, copied, capsys):
     update.main([])
     text = page.read_text()
     assert text.startswith("Before\n") and text.endswith("After\n") and "old" not in text
-    assert "| Method | Plain |" in text and "3 seeds (0, 1, 2)" in text and "cifar10.py" in text
+    assert "| Method | Plain |" in text and "3 seeds (0–2)" in text and "cifar10.py" in text
     update.main(["--check"])
     assert {path.name for path in page.parent.iterdir()} == {"page.md", "tables.toml"}
     page.write_text(re.sub(r"58\.5 ± 1\.2", "99.9 ± 0.0", text))
     with pytest.raises(SystemExit):
         update.main(["--check"])
+
+
+def test_pages_that_have_become_too_long_are_refused(update, copied, monkeypatch, capsys):
+    monkeypatch.setattr(update, "MOST_WORDS", 10)
+    with pytest.raises(SystemExit):
+        update.main([])
+    assert "at most 10 words" in capsys.readouterr().err
+    assert (copied / "docs/page.md").read_text() == PAGE
 
 
 def remove(record):

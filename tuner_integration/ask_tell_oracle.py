@@ -20,7 +20,7 @@ _HOPELESS = 10
 
 
 class AskTellOracle(ResumableOracle):
-    """Takes terms and scores from outside, beside those of its own trials.
+    """Takes terms and scores from outside, besides those of its own trials.
 
     Attributes:
         skip: function of values that says whether to try another point instead, or `None`. Unlike

@@ -47,7 +47,7 @@ def rung_of(trial: Trial) -> int:
 
 
 def resumed_from(values: Mapping[str, Any]) -> str | None:
-    """Return the id of the trial whose weights a trial begins with, `None` if it begins anew."""
+    """Return the id of the trial whose weights a trial begins with, `None` if it begins again."""
     return None if f"{PREFIX}channels" in values else values.get(f"{PREFIX}trial_id")
 
 

@@ -257,7 +257,7 @@ class HierarchicalKernel:
         ]
 
     def signature(self) -> str:
-        """Return a text that tells kernels with other features apart, also those of one's own."""
+        """Return a text that tells kernels with other features apart, also those of your own."""
         parts = [
             (k.iterations, k.level, ZERO, IDENTITY, sorted(k.topologies.items()))
             for k in self.kernels

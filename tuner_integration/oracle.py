@@ -62,7 +62,7 @@ class GrammarOracle(AskTellOracle):
         population: number of last points among which evolution samples.
         tournament_size: how many it samples.
         seed: integer ≥ 0; `None` for a random one.
-        topologies: dictionary from operators to `Topology`, for operators of one's own.
+        topologies: dictionary from operators to `Topology`, for operators of your own.
         max_consecutive_failed_trials: after how many failures in a row the search ends with
             KerasTuner's error, which leaves a distributed search waiting. `None`: the search stops
             if its first 10 trials have failed, and never once a trial has completed.
@@ -233,7 +233,7 @@ class GrammarOracle(AskTellOracle):
         return front_of_trials(self.trials.values(), self.objective)
 
     def needed_checkpoints(self, trials: Iterable[Trial]) -> set[str]:
-        """Return the ids of trials whose weights are kept beside those of the best.
+        """Return the ids of trials whose weights are kept in addition to those of the best.
 
         Args:
             trials: all completed trials, which a worker has from the chief.

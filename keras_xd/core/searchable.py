@@ -18,7 +18,7 @@ _PLAIN = {type(None), bool, int, float, str}
 class SearchableLayer(keras.layers.Layer):
     """Base class of a layer whose operation, not only whose weights, is searched.
 
-    A subclass implements four things beside what every Keras layer has, and every part of the
+    A subclass implements four things besides what every Keras layer has, and every part of the
     package (search, finalizing, callbacks, visualization) works with it.
 
     - `architecture_variables`: the list of Keras variables that choose the operation.
@@ -89,7 +89,7 @@ class SearchableLayer(keras.layers.Layer):
 
     @protocol.of_built_layer
     def architecture_signature(self) -> Config:
-        """Return what tells the meaning of the architecture variables beside names and shapes.
+        """Return what tells the meaning of the architecture variables besides names and shapes.
 
         An architecture is moved only between layers of equal signatures: see
         `keras_xd.load_architecture`. By default it is the name of the class.
@@ -365,7 +365,7 @@ def reset_weights(model: keras.layers.Layer, seed: int | None = None) -> keras.l
     normalization are reset too. Kept are architecture variables, layers with `trainable=False`,
     adapted `Normalization` layers, the states of random generators, and the optimizer (compile
     again for a fresh one). The values come from copies of the layers made by `get_config()`. A
-    model class with weights of its own beside its layers' is refused, since nothing tells how to
+    model class with weights of its own besides its layers' is refused, since nothing tells how to
     initialise them. If anything is refused, nothing has been changed.
 
     Args:

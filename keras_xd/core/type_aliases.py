@@ -48,7 +48,7 @@ class LayerOptions(BaseOptions, total=False):
 
 
 class LinearOptions(LayerOptions, total=False):
-    """Keyword arguments of a layer with an activation and a bias, but for whether it has one."""
+    """Keyword arguments of a layer with an activation and a bias, except for whether it has one."""
 
     activation: Activation
     bias_initializer: Initializer

@@ -33,7 +33,7 @@ class Task:
 
     Attributes:
         build: takes nothing and returns a built search space, such as that of
-            `keras_xd.rewrite`, always the same but for random weights.
+            `keras_xd.rewrite`, always the same except for random weights.
         fit: takes a search space whose architecture is frozen and whose weights are fresh;
             compiles and fits it. If it returns a `keras.Model`, that one is evaluated.
         evaluate: takes a trained model, which is not compiled for it; returns one number or a

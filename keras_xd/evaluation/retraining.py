@@ -157,7 +157,7 @@ def retrain(
 ) -> tuple[keras.Model, SettingsChoice]:
     """Choose the settings of a training, then train a fresh model with them from scratch.
 
-    This is how DASH ends: the network that the search has found is tuned and trained anew.
+    This is how DASH ends: the network that the search has found is tuned and trained again.
 
     Args:
         build, fit, evaluate, settings, fraction, maximize, seed, verbose: as of `choose_settings`.

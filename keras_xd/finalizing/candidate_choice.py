@@ -13,7 +13,7 @@ from keras_xd.core.type_aliases import Tensor
 from keras_xd.training import budget
 
 _STEPS = 1024  # for each layer, into which the budget is divided
-_NO_SHARE = -1e4  # a logit beside 0
+_NO_SHARE = -1e4  # a logit, compared with 0
 
 
 def mixtures(model: keras.layers.Layer) -> list[CandidateMixture]:

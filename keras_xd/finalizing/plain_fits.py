@@ -70,7 +70,7 @@ class LinearMap:
 
     @property
     def is_zero(self):
-        """Whether the map is less than rounding beside a convolution with the same kernel."""
+        """Whether the map is below rounding compared with a convolution of the same kernel."""
         geometry = self.layer.geometry
         count = math.prod(g.size if self.transposed else g.output_size for g in geometry)
         kernel = ops.convert_to_numpy(self.layer.kernel).astype("float64")

@@ -158,7 +158,7 @@ def _spectral_weights(layer, found, fit):
 
 
 def _zero(layer, found):
-    """Return a built layer whose outputs are zeros, but for bias and activation, or `None`."""
+    """Return a built layer whose outputs are zeros, except for bias and activation, or `None`."""
     arguments = _arguments(layer)
     linear = layer.activation in (None, activations.linear)
     if found.is_square and linear and not layer.use_bias:

@@ -108,7 +108,7 @@ def einspace(computation: float = 0.46) -> Grammar:
 
 
 def _alternatives(name, part, routes):
-    """The modules of a type but for those that compute: three groups of weight 1 each."""
+    """The modules of a type except for those that compute: three groups of weight 1 each."""
     branches = {}
     for copies, weight in _COPIES.items():
         arguments = 2 if copies == 2 else 1

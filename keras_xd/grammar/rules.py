@@ -21,7 +21,7 @@ class Production:
         nonterminal: the symbol on the left.
         operator: the first symbol on the right, a terminal: a topology or a primitive.
         arguments: the other symbols on the right.
-        weight: how likely it is drawn, beside the other productions of the nonterminal.
+        weight: how likely it is drawn, compared with the other productions of the nonterminal.
     """
 
     nonterminal: str

@@ -172,7 +172,7 @@ class Trace:
         return {id(tensor)}.union(*(map(id, tensors) for tensors in behind))
 
     def needed(self, left_out=lambda call, tensor: False):
-        """Return the ids of the tensors that the outputs depend on, but for some of calls."""
+        """Return the ids of the tensors that the outputs depend on, except for some of calls."""
         needed = {id(x) for x in self.view.outputs}
         for call in reversed(self.calls):
             if any(id(x) in needed for x in call.outputs):

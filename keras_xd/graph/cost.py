@@ -80,7 +80,7 @@ def complexity(model: keras.layers.Layer) -> float | Tensor:
 
     Raises:
         ValueError: if `model` is not built, or if a counted layer is called with a shape not known
-            but for the batch size.
+            except for the batch size.
 
     Warns:
         UserWarning: one for all layers that are left out, with their names.
@@ -117,7 +117,7 @@ def counted_multiply_adds(model):
 def unknown_size(what, layer, shape):
     """Return the error of something that cannot be counted."""
     return UnknownSizeError(
-        f"{what} can be counted only at shapes known but for the batch size. Give the model's "
+        f"{what} can be counted only at shapes known except for the batch size. Give the model's "
         f"Input a complete shape. Received: layer '{layer.name}' called with shape {shape}"
     )
 

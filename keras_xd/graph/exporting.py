@@ -101,7 +101,7 @@ def export(
 def _statistics_as_arrays(model):
     """Make arrays of the statistics of Keras' normalizations.
 
-    They are tensors beside the weights, which ONNX files would have as further inputs.
+    They are tensors besides the weights, which ONNX files would have as further inputs.
     """
     found = [x for x in flatten_layers(model) if isinstance(x, keras.layers.Normalization)]
     before = [(layer.mean, layer.variance) for layer in found]

@@ -433,7 +433,7 @@ def _holder_to_copy(root, place):
 
 
 def copy_state_except(places, base, copy):
-    """Copy the state of `base` to a built copy, but for the layers at some places."""
+    """Copy the state of `base` to a built copy, except for the layers at some places."""
     roots = base, copy
     excluded = {id(cloning.layer_at(root, place)) for place in places for root in roots}
     pairs = [roots]

@@ -80,6 +80,6 @@ def tensor_bytes(shape, dtype):
 
 
 def _tells_parameters(layer):
-    """Return whether a searchable layer has the method of its own, beside that of torch modules."""
+    """Return whether a searchable layer has the method itself, not only that of torch modules."""
     kinds = [kind for kind in type(layer).__mro__ if issubclass(kind, SearchableLayer)]
     return any("parameters" in vars(kind) for kind in kinds)

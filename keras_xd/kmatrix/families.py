@@ -56,7 +56,7 @@ def project_to(
             `steps`; `radix`, `depth`, `steps` and `seed`.
 
     Returns:
-        A `Projection`, which tells its error beside the bound by singular values and the error of
+        A `Projection`, which has its error, the bound by singular values and the error of
         low rank.
 
     Raises:

@@ -125,7 +125,7 @@ def _check(model, shape, fixed):
     if changing < 1 or given[1:-1] != answer[1:-1] or changing % answer[-1]:
         raise ValueError(
             "A model of one step has one input (batch, *sizes, channels) and one output (batch, "
-            "*sizes, outputs), where the channels but for the fixed ones are a multiple of the "
+            "*sizes, outputs), where the channels except for the fixed ones are a multiple of the "
             f"outputs. Received: input {given}, output {answer}, fixed={fixed}"
         )
     pairs = zip(shape[1:], given[1:], strict=False)

@@ -110,7 +110,7 @@ def forecast(
 
     Returns:
         A `Forecast`, with the sizes of the model, of the search space and of what `finalize` would
-        make of it beside each other.
+        make of it side by side.
 
     Raises:
         ValueError: as `rewrite`, and for an unknown `form`.

@@ -42,20 +42,20 @@ def rewrite(
     frozen, its architecture too. On request average poolings are rewritten and layers are put into
     identity skips. Everything else is copied with its weights; shared layers stay shared, a
     Sequential model stays one, and inputs and outputs keep their names and structure. Outputs equal
-    the original's up to float32 rounding, but for `to="darts"`, `to="dash"` and `to="structured"`.
+    the original's up to float32 rounding, except with `"darts"`, `"dash"` and `"structured"`.
 
     Subclassed models and layers of several layers are rewritten where they hold layers: in
     attributes, lists, tuples and dictionaries, from their constructors on. They become a
     `keras_xd.graph.replacing.SubclassedModelWrapper` with the model in it, as `.model`, which is
     made again from its constructor's arguments or, where these are not known, from its attributes.
     Only the former can be saved as a whole. Layers in `TimeDistributed` are rewritten too. The
-    additions that a `call` of one's own makes are not seen: no skip is found there.
+    additions that a `call` of your own makes are not seen: no skip is found there.
 
     The original is left untouched. The new model is not compiled; `SearchModel.compile` takes what
     it is not given from the `compile` of `model`, as long as the new model is not read from a file.
     Its own `compile` with one optimizer moves the architecture at the weights' rate: train it by
     `SearchModel`, or compile it with `keras_xd.optimizers.architecture_optimizer`.
-    A `train_step` of one's own is not taken over: a warning says so.
+    A `train_step` of your own is not taken over: a warning says so.
 
     Layers that cannot be rewritten stay as they are: those called at unknown or at several
     spatial sizes, those made in the `build` of a layer or inside wrappers such as
@@ -179,7 +179,7 @@ def planned(model, to, options, only, skip, no_forecast=False):
 
 
 def _log_single_taps(chosen):
-    """Log what it costs to search convolutions that only mix channels, beside larger ones."""
+    """Log the cost of searching convolutions that only mix channels, compared with larger ones."""
     counts: dict[bool, list[list[float]]] = {True: [], False: []}
     for old, new in chosen:
         if getattr(old.layer, "kernel_size", None) is not None:

@@ -60,7 +60,7 @@ SEARCH_SPACES = {
 def register_search_space(
     name: str | SearchSpace, twins: Mapping[type, type] | None = None
 ) -> None:
-    """Add a search space of one's own, for `rewrite(model, to=name)` and what builds on it.
+    """Add a search space of your own, for `rewrite(model, to=name)` and what builds on it.
 
     Args:
         name: the `SearchSpace`, or the name of one.

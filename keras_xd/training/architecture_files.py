@@ -117,7 +117,7 @@ def load_architecture(
 
 
 def layout(model):
-    """Return what is known of the architecture of a model beside its values."""
+    """Return what is known of the architecture of a model besides its values."""
     layers = dict(named_layers(model))
     described = []
     for path, layer, variables in architecture_parts(model):

@@ -137,7 +137,7 @@ def _from_logits(loss):
         except ValueError:  # Keras says so itself
             return None
         if getattr(keras.losses, getattr(loss, "__name__", ""), None) is not loss:
-            return None  # a function of one's own
+            return None  # a function of your own
         parameters = inspect.signature(loss).parameters
         return parameters["from_logits"].default if "from_logits" in parameters else None
     return getattr(loss, "from_logits", None)

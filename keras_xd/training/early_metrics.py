@@ -47,7 +47,7 @@ def _make_state(model, compute, arguments):
     with tf.init_scope(), tf.variable_creator_scope(unlifted):
         try:
             compute(*keras.tree.map_structure(zeros, arguments))
-        except Exception:  # a metric of one's own may refuse zeros: its state is made when traced
+        except Exception:  # a metric of your own may refuse zeros: its state is made when traced
             return
         finally:
             model.reset_metrics()

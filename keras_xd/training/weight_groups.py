@@ -35,7 +35,7 @@ def group_optimizer(optimizer, name):
     plain = type(optimizer) is keras.optimizers.MultiOptimizer
     if isinstance(optimizer, keras.optimizers.MultiOptimizer) and not (plain and name == "weights"):
         raise ValueError(
-            "A `MultiOptimizer` cannot be one of the two optimizers, but for a plain one with the "
+            "A `MultiOptimizer` cannot be one of the two optimizers, except a plain one with the "
             f"groups of the weights. Received: {name}={optimizer!r}"
         )
     return optimizer

@@ -27,7 +27,7 @@ def synflow(model: keras.Model) -> float:
     change nothing before training.
 
     Args:
-        model: a built functional model whose inputs have known shapes, but for the batch.
+        model: a built functional model whose inputs have known shapes, except for the batch.
 
     Returns:
         A number, larger for networks through which more flows; minus infinity if nothing does.

@@ -236,7 +236,7 @@ def page(settings, runs, written):
     head = ["method", score, "minus best fixed", "sizes at the end, by seed"]
     return "\n".join(
         [
-            f"# Learned kernel sizes beside fixed ones: {title}",
+            f"# Learned kernel sizes compared with fixed ones: {title}",
             "",
             f"Written by {reporting.commands(runs)}; {written['versions']}; "
             f"threads: {written['threads']}.",

@@ -40,7 +40,7 @@ DILATION_RATES = {name: 2 if "dilated" in name else 1 for name in KERNEL_SIZES}
 KERNEL_SPANS = {name: (k - 1) * DILATION_RATES[name] + 1 for name, k in KERNEL_SIZES.items()}
 DYNAMIC_OPERATIONS = tuple(KERNEL_SIZES)
 # The eleven operations of the paper's search. Dilated dynamic convolutions, of its table 1, and
-# XD-operations come beside them if they are asked for.
+# XD-operations are added if they are asked for.
 NOS_OPERATIONS = FEATURE_OPERATIONS + ATTENTION_OPERATIONS + DYNAMIC_OPERATIONS[:2]
 XD_OPERATIONS = ("xd_3", "xd_5")
 ALL_OPERATIONS = NOS_OPERATIONS + DYNAMIC_OPERATIONS[2:] + XD_OPERATIONS

@@ -115,7 +115,7 @@ def _pairs(operations, scores):
     def at(place, values):
         return ops.sum(ops.where(place, ops.exp(values), 0.0), axis=-1, keepdims=True)
 
-    # As differences, which small scores beside large ones do not vanish in.
+    # As differences, in which small scores do not vanish against large ones.
     lost = at(best, scores) - at(best, of_features)
     gained = at(second, scores) - at(other, of_features)
     pairs = [

@@ -218,7 +218,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
     def edge_operation(self, edge: int, operation: str) -> keras.layers.Layer:
         """Return the layer of an operation on an edge, as numbered in `keras_xd.genotypes`.
 
-        Without `edge_layers` it is a new one with the present weights, but for XD-operations.
+        Without `edge_layers` it is a new one with the present weights, except for XD-operations.
         """
         if (edge, operation) in self._numbers:
             return self.operations[self._numbers[edge, operation]]

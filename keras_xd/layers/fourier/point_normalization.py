@@ -27,11 +27,11 @@ class PointNormalization(ConfiguredLayer):
     training functions have one value, so coordinates and fixed borders become rounding noise as
     large as the function, and it rounds the statistics to half precision where the layer computes
     in it. Here coordinates pass (`channels`), points of one value become exactly 0, and inverted
-    they are that value but for `epsilon` times the network's answer.
+    they are that value except for `epsilon` times the network's answer.
 
     The layer fits one grid: another resolution needs another layer, adapted again. Until `adapt`
-    is called, the mean is 0 and the deviation 1, so the layer is an identity but for `epsilon`, as
-    `keras.layers.Normalization` is one; `SearchModel.fit` warns of it.
+    is called, the mean is 0 and the deviation 1, so the layer is an identity except for `epsilon`,
+    like `keras.layers.Normalization`; `SearchModel.fit` warns of it.
 
     Args:
         channels: how many channels, from the first, are normalized; the others, such as

@@ -37,7 +37,7 @@ LARGEST_AT_START = 0.95
 LARGEST_AT_END = 0.85
 # Width of a Gaussian mask at the beginning of a search.
 INITIAL_WIDTH = 0.0325
-# A value that equals the threshold but for float32 rounding is not below it.
+# A value that equals the threshold except for float32 rounding is not below it.
 _ROUNDING = 1e-5
 
 

@@ -285,7 +285,7 @@ class DashConv(DashConvolution, ConvolutionOfAnyRank):
             variable `temperature`, which callbacks may assign.
         convolution: `"direct"`: one convolution for each dilation; `"fourier"`: one product of
             spectra; `"auto"`: what is estimated to take less time.
-        other_weight: what is left at the start for the candidates beside the layer's own
+        other_weight: what is left at the start for the candidates other than the layer's own
             convolution, or `None` for equal probabilities, the paper's start.
         update, partial_channels: as in `MixedOperation`; `update="exponentiated_gradient"` needs
             `relaxation="softmax"` and `temperature=1`.

@@ -269,7 +269,7 @@ class FactorFiles(EarlierNames):
 
 
 class MixtureArguments(LinearOptions, total=False):
-    """Keyword arguments of a mixture in place of a linear layer of Keras, but for its sizes."""
+    """Keyword arguments of a mixture in place of a linear layer of Keras, except for its sizes."""
 
     learning_rates: str
     kernel_regularizer: Regularizer

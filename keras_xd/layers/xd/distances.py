@@ -289,7 +289,7 @@ def _fitted_distance(part, named):
 
 
 def _is_zero(part, total):
-    """Return whether a map is none beside that of the convolution with the same kernel."""
+    """Return whether a map is negligible, compared with the convolution of the same kernel."""
     convolution = Architecture(_named(part.layer, "convolution"))
     return total <= ROUNDING**2 * fitted_norm(convolution, part.kernel_variance)
 

@@ -10,7 +10,7 @@ from keras_xd.layers.xd import functional
 KEEPS = ("spectrum", "kernel", "auto")
 # The form whose size is known after the search alone, and the error that it may have by default.
 LOW_RANK, TOLERANCE = "low_rank", 0.01
-# The rule of "auto": how much smaller the kernel must be, and what forming may cost beside it.
+# The rule of "auto": how much smaller the kernel must be, and what forming it may cost.
 LEAST_SAVING, MOST_FORMING = 0.5, 1.0
 
 

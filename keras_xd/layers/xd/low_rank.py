@@ -63,7 +63,7 @@ def is_decomposable(layer, kernel) -> bool:
 
 
 def tucker(layer, kernel) -> Tucker:
-    """Return the whole decomposition of a built XD-operation, exact but for rounding."""
+    """Return the whole decomposition of a built XD-operation, exact except for rounding."""
     architecture = Architecture(layer)
     analyses, placed, syntheses = architecture.matrices
     core = architecture.gates * ops.convert_to_numpy(kernel).astype("float64")

@@ -26,7 +26,7 @@ Entry = Sequence[int] | np.ndarray | kmatrix.KMatrix | None
 
 
 class _Modified(Convolution):
-    """A start that is another one but for its matrices."""
+    """A start that is another one except for its matrices."""
 
     def __init__(self, start: str | Convolution):
         super().__init__()

@@ -288,7 +288,7 @@ class GraphConvolution(Convolution):
     `A`.
 
     Args:
-        adjacency: square array `A`, normalised as the graph convolution wants it. For several axes
+        adjacency: square array `A`, normalised as the graph convolution needs it. For several axes
             a tuple with one for each of them, or `None` for an axis of a usual convolution, such as
             the steps of signals on a graph. `kernel_size` is 1 on the axes of graphs.
 
