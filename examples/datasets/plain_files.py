@@ -24,18 +24,6 @@ def find_shared(data_dir, name, what):
     return find(folder, name, f"{what} (`data_dir`, else {VARIABLE})")
 
 
-def find_converted(data_dir, name, task, *published):
-    """Return the path of a file that is converted from pickled ones."""
-    path = pathlib.Path(data_dir or ".", name)
-    if not data_dir or not path.is_file():
-        raise ValueError(
-            f"{task} must be converted to {name}, as examples/datasets/README.md shows: the "
-            f"published {', '.join(published)} is a pickle, which could run any code and is not "
-            f"loaded. Received: data_dir={None if data_dir is None else str(data_dir)!r}"
-        )
-    return path
-
-
 def read_array(path, memory_map=False):
     """Return the array of a `.npy` file."""
     try:

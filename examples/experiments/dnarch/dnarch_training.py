@@ -9,9 +9,8 @@ from collections.abc import Callable
 import keras
 import numpy as np
 import reporting
-from datasets import images, listops, long_range, pathfinder, pde
+from datasets import cosmic, images, listops, long_range, pathfinder, pde
 from datasets.batches import BORDER, Batches, ImageBatches, normalize
-from datasets.nas_bench_360 import maps, metrics
 
 import keras_xd
 from experiments.xd import cifar10, pde_experiment
@@ -74,7 +73,7 @@ EXPERIMENTS = {
     "mnist": _experiment("sequential MNIST", "image", 2, 10, size=14),
     "listops": _experiment("ListOps", "listops", 4, 10, 50000),
     "darcy": _experiment("Darcy flow", "darcy", 2, 30, size=43),
-    "cosmic": _experiment("cosmic rays", "cosmic", 2, 30, size=maps.CROP),
+    "cosmic": _experiment("cosmic rays", "cosmic", 2, 30, size=cosmic.CROP),
     "cifar100": _experiment("CIFAR-100", "cifar100", 2, 20, 10000, 32),
     "image": _experiment("grey CIFAR-10 in a row", "image", 2, 10, 10000, 32),
     "pathfinder": _experiment("PathFinder", "pathfinder", 2, 10, 2000, 32),
@@ -212,9 +211,9 @@ def _darcy(options):
 
 
 def _cosmic(options):
-    if options.size != maps.CROP:
+    if options.size != cosmic.CROP:
         raise ValueError(f"Cosmic's images have 128 pixels. Received: size={options.size}")
-    train, _, test = maps.cosmic(options.data_dir, options.subset)
+    train, _, test = cosmic.load(options.data_dir, options.subset)
     mean, deviation = train.inputs.mean(), train.inputs.std()
     inputs, others = ((part.inputs - mean) / deviation for part in (train, test))
     return Data(
@@ -223,11 +222,11 @@ def _cosmic(options):
         test.outputs,
         1,
         keras.losses.BinaryCrossentropy(from_logits=True),
-        functools.partial(metrics.decided_auroc_error, test.outputs),
-        len(train),
+        functools.partial(cosmic.decided_auroc_error, test.outputs),
+        len(inputs),
         dense=True,
         other_scores={
-            "false_negatives": functools.partial(metrics.false_negative_rate, test.outputs)
+            "false_negatives": functools.partial(cosmic.false_negative_rate, test.outputs)
         },
     )
 

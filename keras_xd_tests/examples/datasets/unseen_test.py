@@ -2,6 +2,7 @@
 
 import collections
 import importlib
+import re
 
 import numpy as np
 import pytest
@@ -117,3 +118,12 @@ def test_published_files_are_read(name, tmp_path):
         np.testing.assert_array_equal(classes, arrays[f"{part}_y"])
         assert images.dtype == "float32" and images.shape[1:] == (data.SIDES[name],) * 2 + (3,)
     assert [len(images) for images, _ in data.load(name, tmp_path, subset=2)] == [2, 2, 2]
+
+
+def test_the_page_lists_the_tasks():
+    page = (example_scripts.EXAMPLES / "datasets" / "README.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
+    assert list(rows) == list(data.CLASSES)
+    for name, classes in data.CLASSES.items():
+        assert f"{data.SIDES[name]} × {data.SIDES[name]} × 3 | {classes} |" in rows[name]
+        assert rows[name].endswith(", ".join(f"{size:,}" for size in data.SIZES[name]))

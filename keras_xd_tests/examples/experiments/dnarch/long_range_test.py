@@ -1,4 +1,4 @@
-"""The tasks of the Long Range Arena and of NAS-Bench-360 in a tiny setting."""
+"""Tasks of the Long Range Arena and Cosmic in a tiny setting."""
 
 import importlib
 
@@ -7,7 +7,7 @@ import pytest
 
 import keras_xd
 from keras_xd_tests import example_scripts
-from keras_xd_tests.examples.datasets.nas_bench_360 import tiny_files
+from keras_xd_tests.examples.datasets import cosmic_files
 
 with example_scripts.on_path():
     dnarch = importlib.import_module("experiments.dnarch.dnarch")
@@ -54,7 +54,7 @@ def test_pairs_are_read_by_one_network(tmp_path):
 
 
 def test_cosmic_rays_are_searched_for(tmp_path):
-    tiny_files.cosmic(tmp_path)
+    cosmic_files.write(tmp_path)
     arguments = ["cosmic", *TINY, "--methods", "K", "--data-dir", str(tmp_path)]
     results = dnarch.main([*arguments, "--output", str(tmp_path / "out")])
     (run,) = results.runs
@@ -65,7 +65,7 @@ def test_cosmic_rays_are_searched_for(tmp_path):
 
 
 def test_pixels_of_cosmic_that_do_not_count_have_no_weight(tmp_path):
-    tiny_files.cosmic(tmp_path)
+    cosmic_files.write(tmp_path)
     arguments = ["cosmic", *TINY, "--data-dir", str(tmp_path), "--output", str(tmp_path / "out")]
     _, data, _ = dnarch.parse(arguments)
     x, y, weights = data.batches(0)[0]

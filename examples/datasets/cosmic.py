@@ -1,15 +1,18 @@
-"""Tasks of NAS-Bench-360 from one field of numbers to another: Darcy Flow and Cosmic."""
+"""Images of the Hubble telescope and the cosmic rays on them: the task Cosmic of NAS-Bench-360.
+
+Tu, Roberts, Khodak, Shen, Sala and Talwalkar, "NAS-Bench-360: Benchmarking Neural Architecture
+Search on Diverse Tasks", 2022. The readme of github.com/rtu715/NAS-Bench-360 links to the files,
+`deepCR.ACS-WFC.train.tar` and `.test.tar`, which are open data. Here images are ordered by their
+paths, so the validation images are others, and the sky is added once and not in every epoch.
+"""
 
 import pathlib
+from typing import NamedTuple
 
 import numpy as np
 
-from datasets.nas_bench_360.parts import Part, split_off
-from datasets.plain_files import find, read_array, read_matlab
+from datasets.plain_files import read_array
 
-DARCY_FILES = ("piececonst_r421_N1024_smooth1.mat", "piececonst_r421_N1024_smooth2.mat")
-DARCY_TRAIN, DARCY_TEST = 1000, 100
-EPSILON = 1e-5
 CROP, START = 128, 64  # pixels of an image of Cosmic that are used, and where they begin
 SKY = (-0.9, 3.0)
 FILTER = "f435w"
@@ -21,62 +24,50 @@ GALAXIES = """
 """.split()
 
 
-def darcy(data_dir, subset=None, seed=0, step=5):
-    """Return Darcy flow: three parts, from `(85, 85, 3)` to `(85, 85, 1)`, every `step`th node.
+class Images(NamedTuple):
+    """Images, masks of their cosmic rays, and zeros where pixels do not count, else ones."""
 
-    Inputs are the coefficient, normalized at each node, and both coordinates.
-    """
-    fields, solutions = _read_darcy(find(data_dir, DARCY_FILES[0], "Darcy Flow"), step)
-    test_fields, test_solutions = _read_darcy(find(data_dir, DARCY_FILES[1], "Darcy Flow"), step)
-    fields, solutions = fields[:DARCY_TRAIN], solutions[:DARCY_TRAIN]
-    train, validation = split_off(len(fields), 0.1)
-    mean = fields[train].mean(axis=0)
-    deviation = fields[train].std(axis=0, ddof=1)
-    nodes = np.linspace(0, 1, fields.shape[1], dtype="float32")
-    rows, columns = np.meshgrid(nodes, nodes, indexing="ij")
-    result = []
-    for field, solution in (
-        (fields[train], solutions[train]),
-        (fields[validation], solutions[validation]),
-        (test_fields[:DARCY_TEST], test_solutions[:DARCY_TEST]),
-    ):
-        field = (field[:subset] - mean) / (deviation + EPSILON)
-        channels = [field, *(np.broadcast_to(grid, field.shape) for grid in (columns, rows))]
-        result.append(Part(np.stack(channels, -1).astype("float32"), solution[:subset, ..., None]))
-    return tuple(result)
+    inputs: np.ndarray
+    outputs: np.ndarray
+    weights: np.ndarray
 
 
-def cosmic(data_dir, subset=None, seed=0, sky=SKY):
-    """Return images of a telescope and where cosmic rays hit it: three parts, `(128, 128, 1)`.
+def load(data_dir, subset=None, seed=0, sky=SKY):
+    """Return images of a telescope and where cosmic rays hit it: three `Images`, `(128, 128, 1)`.
 
     To each image of a galaxy a multiple of its background is added, drawn by the seed. Weights are
     zero at pixels that do not count.
     """
     train, test = (_image_paths(data_dir, f"npy_{part}") for part in ("train", "test"))
-    kept, validation = split_off(len(train), 0.1)
+    border = len(train) - round(0.1 * len(train))
+    if border == len(train):
+        raise ValueError(
+            f"A tenth of the training images is for validation. Received: {len(train)} images"
+        )
     return tuple(
         _cosmic_part(paths[:subset], np.random.default_rng((seed, part)), sky)
-        for part, paths in enumerate((train[kept], train[validation], test))
+        for part, paths in enumerate((train[:border], train[border:], test))
     )
 
 
-def _read_darcy(path, step):
-    """Return coefficients and solutions at every `step`th node, float32."""
-    arrays = []
-    for name in ("coeff", "sol"):
-        array = read_matlab(path, name)
-        if array.ndim != 3 or array.shape[1] != array.shape[2] or (array.shape[1] - 1) % step:
-            raise ValueError(
-                f"`{name}` in {path.name} must be of shape (number, nodes, nodes) with `nodes - 1` "
-                f"a multiple of {step}. Received: shape {array.shape}"
-            )
-        arrays.append(array[:, ::step, ::step].astype("float32"))
-    if len(arrays[0]) != len(arrays[1]):
+def decided_auroc_error(masks, logits, threshold=0.5):
+    """Return one minus the AUROC of the decisions `logits > threshold`, of all pixels at once.
+
+    It is the mean of the shares of both kinds of pixels that are decided wrongly.
+    """
+    decided = np.asarray(logits) > threshold
+    if decided.shape != masks.shape or np.min(masks) == np.max(masks):
         raise ValueError(
-            f"{path.name} must hold a solution for each coefficient. Received: {len(arrays[0])} "
-            f"and {len(arrays[1])}"
+            "There must be a logit for each pixel, and pixels with and without cosmic rays. "
+            f"Received: logits of shape {decided.shape}, masks of shape {masks.shape} from "
+            f"{np.min(masks)} to {np.max(masks)}"
         )
-    return arrays
+    return float(np.mean([np.mean(decided[masks == kind] != kind) for kind in (0, 1)]))
+
+
+def false_negative_rate(masks, logits, threshold=0.5):
+    """Return which share of the pixels with cosmic rays has a logit of at most the threshold."""
+    return float(np.mean(np.asarray(logits)[masks == 1] <= threshold))
 
 
 def _image_paths(data_dir, part):
@@ -117,7 +108,7 @@ def _cosmic_part(paths, rng, sky):
             f"Masks of Cosmic must hold zeros and ones. Received: {masks.min()} to {masks.max()}"
         )
     inputs = np.stack(images)[..., None].astype("float32")
-    return Part(inputs, masks, weights=np.stack(weights))
+    return Images(inputs, masks, np.stack(weights))
 
 
 def _background(path):
