@@ -2,12 +2,16 @@
 
     python benchmarks/xd_conv.py                       # keras_xd and Keras' convolution
     python benchmarks/xd_conv.py --relax ../relax      # and relax, from a checkout
+    TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 python benchmarks/xd_conv.py --long
 
 `--relax` needs torch and torch_butterfly in the same environment. Every case is forward and
 backward in float32 with circular padding, all contestants in turn in one process. `peak MiB` is by
 how much resident memory rises during the first three steps in a process of its own (Linux). The
 floor counts multiply–adds (of backward twice those of forward) and the bytes of input, output,
-spectrum and their gradients, each moved once, at the rates that this process measures.
+spectrum and their gradients, each moved once, at the rates that this process measures. `--long`
+writes only the table of long axes, to benchmarks/long_axes.md: SpectralConv1D of all modes, Keras'
+convolution and XDConv1D of both depths, on signals of 16 channels, batch 4, kernel 5, padding
+"same".
 """
 
 import gc
@@ -36,6 +40,7 @@ MOST_OF_SPECTRAL = 2  # and of SpectralConv with all modes
 MOST_OF_SPECTRAL_INFERENCE = 1.5
 # One sample of one channel: what is left of its memory is the libraries' own.
 FIXED = (1, 1, (32, 32), 3, 1, 0)
+LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
 
 
 def step_of(layer, case, jit=False):
@@ -260,15 +265,70 @@ def table_of_depths(options):
     return lines
 
 
+def long_steps(n):
+    """Return what takes turns on signals of a length: forward and backward of each layer."""
+    import keras
+
+    import keras_xd
+
+    case = (4, 16, (n,), 5, None, None)
+    kinds = {
+        "SpectralConv1D": spectral_layer(case),
+        "Conv1D": keras.layers.Conv1D(16, 5, padding="same", use_bias=False),
+    }
+    for depth in (1, 3):
+        options = {"padding": "same", "depth": depth, "use_bias": False}
+        for jit in (False, True):
+            layer = keras_xd.layers.XDConv1D(16, 5, **options)
+            kinds[f"XDConv1D, depth {depth}{', XLA' * jit}"] = layer
+    return {key: step_of(layer, case, jit="XLA" in key) for key, layer in kinds.items()}
+
+
+def page_of_long_axes(options):
+    """Return the lines of the page of long axes: milliseconds and ratios to SpectralConv1D."""
+    lines, times = [], {}
+    for n in LENGTHS:
+        times[n] = timing.medians(long_steps(n), repetitions=options.repetitions, **TURNS)
+        gc.collect()
+    names = list(times[LENGTHS[0]])
+    lines = timing.head("length", *names)
+    for n, taken in times.items():
+        spectral = taken["SpectralConv1D"]
+        cells = [f"{value:.1f} ({value / spectral:.2f})" for value in taken.values()]
+        lines.append(timing.row(n, *cells))
+    first, last = LENGTHS[0], LENGTHS[-1]
+    growth = [
+        f"{math.log(times[last][name] / times[first][name]) / math.log(last / first):.2f}"
+        for name in names
+    ]
+    lines.append(timing.row("exponent of the growth", *growth))
+    return [
+        "# Long axes",
+        "",
+        "Written by `TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 python "
+        f"benchmarks/xd_conv.py --long`; {timing.versions()}. Forward and backward, float32, 16 "
+        "channels, batch 4, kernel 5; milliseconds, medians of turns in one process, and in "
+        "brackets times SpectralConv1D with all modes.",
+        "",
+        *lines,
+    ]
+
+
 def main(arguments=None):
     parser = timing.parser(__file__, __doc__)
     parser.add_argument("--relax", help="folder of a checkout of relax")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--repetitions", type=int, default=5, help="in each of three rounds")
+    parser.add_argument("--long", action="store_true", help="only the table of long axes")
+    parser.set_defaults(output=None)
     options = parser.parse_args(arguments)
     if options.measure:
         print(json.dumps(measured_memory(*options.measure)))
         return None
+    if options.long:
+        options.output = options.output or pathlib.Path(__file__).with_name("long_axes.md")
+        return timing.write(options, page_of_long_axes(options))
+    options.output = options.output or pathlib.Path(__file__).with_suffix(".md")
     if options.relax:
         sys.path.insert(0, options.relax)
     lines = [

@@ -116,6 +116,7 @@ def test_commands_of_readme_and_docs_name_files_and_options_that_exist():
 def test_xd_convolutions_are_measured(monkeypatch, tmp_path):
     script = scripts["xd_conv"]
     monkeypatch.setattr(script, "CASES", {"tiny": (2, 2, (8, 8), 3, 1, 8)})
+    monkeypatch.setattr(script, "LENGTHS", (8, 16))
     monkeypatch.setattr(script, "TURNS", {"rounds": 1, "warm_up": 1})
     monkeypatch.setattr(script, "machine_rates", lambda: (1e6, 1e6))
     monkeypatch.setattr(script, "peak_memory", lambda *_: 3.0)
@@ -128,6 +129,10 @@ def test_xd_convolutions_are_measured(monkeypatch, tmp_path):
     ratio = float(measured[0][2]) / float(measured[2][2])
     assert float(measured[5][1]) == pytest.approx(ratio, rel=0.2)
     assert len(rows_of(lines, "tiny")) == 2
+    output = tmp_path / "long.md"
+    lines = script.main(["--long", "--repetitions", "1", "--output", str(output)])
+    ((_, *cells),) = rows_of(lines, "8 |")
+    assert len(cells) == 6 and cells[0].endswith("(1.00)") and output.exists()
 
 
 def small_cnn1d():
