@@ -117,7 +117,9 @@ class H1(RelativeL2):
     >>> x = 2 * np.pi * np.arange(32) / 32
     >>> y = np.sin(x).reshape(1, 32, 1)  # its derivative has the same norm
     >>> loss = keras_xd.losses.H1(lengths=2 * np.pi)
-    >>> round(float(loss(y, y + 0.1 * np.sin(7 * x).reshape(1, 32, 1))), 4)  # 0.1 √(50 / 2)
+    >>> round(
+    ...     float(loss(y, y + 0.1 * np.sin(7 * x).reshape(1, 32, 1))), 4
+    ... )  # 0.1 √(50 / 2)
     0.5
 
     Reference:
@@ -176,7 +178,9 @@ class Quantile(keras.losses.Loss):
     >>> import numpy as np
     >>> import keras_xd
     >>> y = np.array([[1.0], [2.0]])
-    >>> round(float(keras_xd.losses.Quantile(0.9)(y, np.array([[0.0], [4.0]]))), 2)  # (.9 + .2) / 2
+    >>> round(
+    ...     float(keras_xd.losses.Quantile(0.9)(y, np.array([[0.0], [4.0]]))), 2
+    ... )  # (.9 + .2) / 2
     0.55
 
     Reference:
@@ -361,7 +365,9 @@ class NavierStokesResidual(_EvolutionResidual):
     >>> import numpy as np
     >>> import keras_xd
     >>> x = 2 * np.pi * np.arange(16) / 16
-    >>> vortices = (np.cos(x)[:, None] * np.cos(x)).reshape(1, 16, 16, 1)  # decay like exp(−2 ν t)
+    >>> vortices = (np.cos(x)[:, None] * np.cos(x)).reshape(
+    ...     1, 16, 16, 1
+    ... )  # decay like exp(−2 ν t)
     >>> loss = keras_xd.losses.NavierStokesResidual(0.1, step=0.01, lengths=2 * np.pi)
     >>> bool(loss(vortices, np.exp(-0.002) * vortices) < 1e-9)
     True

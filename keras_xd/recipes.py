@@ -101,11 +101,13 @@ def recipe(space: str = "xd", data: str | None = None, epochs: int | None = None
     >>> recipe = keras_xd.recipes.recipe("xd", data="unordered", epochs=2)
     >>> recipe.rate, dict(recipe.rewrite_options)
     (0.001, {'depth': 3})
-    >>> backbone = keras.Sequential([
-    ...     keras.Input((8, 8, 1)),
-    ...     keras.layers.Conv2D(2, 3, activation="relu"),
-    ...     keras.layers.GlobalAveragePooling2D(),
-    ... ])
+    >>> backbone = keras.Sequential(
+    ...     [
+    ...         keras.Input((8, 8, 1)),
+    ...         keras.layers.Conv2D(2, 3, activation="relu"),
+    ...         keras.layers.GlobalAveragePooling2D(),
+    ...     ]
+    ... )
     >>> space = keras_xd.rewrite(backbone, recipe.space, **recipe.rewrite_options)
     >>> search = keras_xd.SearchModel(space)
     >>> search.compile(

@@ -142,13 +142,17 @@ def search(
     >>> import numpy as np
     >>> import keras_xd
     >>> images, labels = np.random.rand(32, 8, 8, 1), np.random.randint(3, size=32)
-    >>> backbone = keras.Sequential([
-    ...     keras.Input((8, 8, 1)),
-    ...     keras.layers.Conv2D(4, 3, activation="relu"),
-    ...     keras.layers.GlobalAveragePooling2D(),
-    ...     keras.layers.Dense(3, activation="softmax"),
-    ... ])
-    >>> backbone.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    >>> backbone = keras.Sequential(
+    ...     [
+    ...         keras.Input((8, 8, 1)),
+    ...         keras.layers.Conv2D(4, 3, activation="relu"),
+    ...         keras.layers.GlobalAveragePooling2D(),
+    ...         keras.layers.Dense(3, activation="softmax"),
+    ...     ]
+    ... )
+    >>> backbone.compile(
+    ...     "adam", "sparse_categorical_crossentropy", metrics=["accuracy"]
+    ... )
     >>> options = {"validation_split": 0.5, "batch_size": 8, "verbose": 0}
     >>> result = keras_xd.search(backbone, images, labels, to="xd", epochs=1, **options)
     >>> [row.model for row in result.report.rows]

@@ -82,7 +82,9 @@ class GrammarOracle(AskTellOracle):
     from tuner_integration import GrammarOracle
 
     cells = spaces.nas_bench_201_cell()
-    oracle = GrammarOracle({"cell": cells}, kt.Objective("loss", "min"), max_trials=11, seed=1)
+    oracle = GrammarOracle(
+        {"cell": cells}, kt.Objective("loss", "min"), max_trials=11, seed=1
+    )
 
 
     class Tuner(kt.Tuner):
@@ -224,7 +226,9 @@ class GrammarOracle(AskTellOracle):
         >>> from keras_xd.grammar import spaces
         >>> from tuner_integration import GrammarOracle
         >>> objectives = [kt.Objective("error", "min"), kt.Objective("parameters", "min")]
-        >>> oracle = GrammarOracle({"cell": spaces.nas_bench_201_cell()}, objectives, 3, seed=0)
+        >>> oracle = GrammarOracle(
+        ...     {"cell": spaces.nas_bench_201_cell()}, objectives, 3, seed=0
+        ... )
         >>> for error, parameters in ((0.2, 900), (0.1, 1200), (0.3, 950)):
         ...     oracle.tell(oracle.ask()[0], {"error": error, "parameters": parameters})
         >>> [trial.trial_id for trial in oracle.pareto()]

@@ -73,7 +73,9 @@ class SearchHyperModel(keras_tuner.HyperModel):
     hypermodel = SearchHyperModel(
         backbone, "mse", depth=[1, 3], compile_options={"run_eagerly": True}
     )
-    tuner = kt.RandomSearch(hypermodel, "val_loss", max_trials=2, seed=1, directory="searches")
+    tuner = kt.RandomSearch(
+        hypermodel, "val_loss", max_trials=2, seed=1, directory="searches"
+    )
     x = np.random.default_rng(0).normal(size=(8, 8, 1))
     tuner.search(x, x.mean(axis=1), validation_split=0.5, verbose=0)
     print(tuner.get_best_hyperparameters()[0].values)

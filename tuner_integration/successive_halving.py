@@ -53,9 +53,13 @@ class HalvingOracle(GrammarOracle):
     >>> from keras_xd.grammar import spaces
     >>> from tuner_integration import HalvingOracle
     >>> grammars = {"cell": spaces.nas_bench_201_cell()}
-    >>> oracle = HalvingOracle(grammars, kt.Objective("loss", "min"), 13, seed=0, rungs=(1, 3, 9))
+    >>> oracle = HalvingOracle(
+    ...     grammars, kt.Objective("loss", "min"), 13, seed=0, rungs=(1, 3, 9)
+    ... )
     >>> while asked := oracle.ask():
-    ...     oracle.tell(asked[0], asked[0]["cell"].count("zero") + 1 / asked[0]["tuner/epochs"])
+    ...     oracle.tell(
+    ...         asked[0], asked[0]["cell"].count("zero") + 1 / asked[0]["tuner/epochs"]
+    ...     )
     >>> [trial.hyperparameters.get("tuner/epochs") for trial in oracle.trials.values()]
     [1, 1, 1, 3, 1, 1, 1, 3, 1, 3, 9, 1, 1]
 

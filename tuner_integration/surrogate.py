@@ -61,7 +61,10 @@ class Surrogate:
     >>> from tuner_integration.points import PointSpace
     >>> from tuner_integration.surrogate import Surrogate
     >>> grammars = {"cell": spaces.nas_bench_201_cell()}
-    >>> space, rng = PointSpace(grammars, kt.HyperParameters()), np.random.default_rng(0)
+    >>> space, rng = (
+    ...     PointSpace(grammars, kt.HyperParameters()),
+    ...     np.random.default_rng(0),
+    ... )
     >>> points = [space.sample(rng) for _ in range(20)]
     >>> targets = [len(operation_graph(dict(point)["cell"])[0]) for point in points]
     >>> surrogate = Surrogate({"cell": HierarchicalKernel(levels=(0,))}, space)

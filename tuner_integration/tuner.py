@@ -94,14 +94,20 @@ class GrammarTuner(keras_tuner.Tuner):
 
 
     def compiled(hp, term):
-        model = grammar.build(term, keras.Input((4,)), table, head=keras.layers.Dense(1))
+        model = grammar.build(
+            term, keras.Input((4,)), table, head=keras.layers.Dense(1)
+        )
         rate = hp.Float("rate", 1e-3, 1e-1, sampling="log")
         model.compile(keras.optimizers.Adam(rate), "mse", run_eagerly=True)
         return model
 
 
-    oracle = GrammarOracle({"network": space}, kt.Objective("val_loss", "min"), 2, seed=1)
-    tuner = GrammarTuner(oracle, compiled, directory="searches", project_name="dense")
+    oracle = GrammarOracle(
+        {"network": space}, kt.Objective("val_loss", "min"), 2, seed=1
+    )
+    tuner = GrammarTuner(
+        oracle, compiled, directory="searches", project_name="dense"
+    )
     x = np.random.default_rng(0).normal(size=(16, 4))
     tuner.search(x, x[:, :1], validation_split=0.5, epochs=1, verbose=0)
     print(tuner.get_best_terms()[0]["network"].formula())

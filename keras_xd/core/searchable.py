@@ -46,17 +46,22 @@ class SearchableLayer(keras.layers.Layer):
     >>> class Gate(keras_xd.layers.SearchableLayer):
     ...     def build(self, input_shape):
     ...         self.gate = self.add_weight(shape=input_shape[-1:], initializer="ones")
+    ...
     ...     @property
     ...     def architecture_variables(self):
     ...         return [self.gate]
+    ...
     ...     def call(self, inputs):
     ...         return inputs * self.gate
+    ...
     ...     def complexity(self, input_shape):
     ...         return input_shape[-1]
+    ...
     ...     def finalize(self):
     ...         plain = keras.layers.Rescaling(keras.ops.convert_to_numpy(self.gate))
     ...         plain.build(self.get_build_config()["input_shape"])
     ...         return plain
+    ...
     ...     def describe(self):
     ...         return {"gate": keras.ops.convert_to_numpy(self.gate)}
     >>> model = keras.Sequential([keras.Input((3,)), Gate(), keras.layers.Dense(2)])
@@ -220,7 +225,9 @@ def architecture_variables(model: keras.layers.Layer) -> list[keras.Variable]:
 
     >>> import keras
     >>> import keras_xd
-    >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")])
+    >>> model = keras.Sequential(
+    ...     [keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")]
+    ... )
     >>> [variable.name for variable in keras_xd.architecture_variables(model)]
     ['K0', 'L0', 'M0', 'frequency_bias', 'channel_gates']
     """
@@ -242,7 +249,9 @@ def model_variables(model: keras.layers.Layer) -> list[keras.Variable]:
 
     >>> import keras
     >>> import keras_xd
-    >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")])
+    >>> model = keras.Sequential(
+    ...     [keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")]
+    ... )
     >>> [variable.name for variable in keras_xd.core.searchable.model_variables(model)]
     ['kernel', 'bias']
     """
@@ -302,7 +311,9 @@ def describe(model: keras.layers.Layer) -> dict[str, dict[str, Any]]:
 
     >>> import keras
     >>> import keras_xd
-    >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")])
+    >>> model = keras.Sequential(
+    ...     [keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")]
+    ... )
     >>> keras_xd.describe(model)["conv"]["distance_from_start/K"]
     0.0
     """
@@ -338,7 +349,9 @@ def freeze_architecture(model: keras.layers.Layer) -> keras.layers.Layer:
 
     >>> import keras
     >>> import keras_xd
-    >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")])
+    >>> model = keras.Sequential(
+    ...     [keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")]
+    ... )
     >>> model = keras_xd.freeze_architecture(model)
     >>> [variable.name for variable in model.trainable_variables]
     ['kernel', 'bias']

@@ -226,7 +226,9 @@ def evaluate_search(
     >>> import keras_xd
     >>> x, y = np.ones((4, 9, 1)), np.zeros((4, 9, 2))
     >>> def build():
-    ...     return keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 1)])
+    ...     return keras.Sequential(
+    ...         [keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 1)]
+    ...     )
     >>> def search(model):
     ...     searched = keras_xd.SearchModel(model)
     ...     searched.compile("adam", "sgd", "mse")

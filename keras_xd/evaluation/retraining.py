@@ -107,7 +107,9 @@ def choose_settings(
     >>> def evaluate(model):
     ...     return np.mean((model(x) - y) ** 2)
     >>> grid = {"learning_rate": (100.0, 0.1, 0.0001)}
-    >>> keras_xd.evaluation.choose_settings(build, fit, evaluate, grid, fraction=0.25).setting
+    >>> keras_xd.evaluation.choose_settings(
+    ...     build, fit, evaluate, grid, fraction=0.25
+    ... ).setting
     {'learning_rate': 0.1}
 
     Reference:
@@ -172,13 +174,17 @@ def retrain(
     >>> import numpy as np
     >>> import keras_xd
     >>> signals, targets = np.ones((8, 32, 1)), np.zeros((8, 2))
-    >>> backbone = keras.Sequential([
-    ...     keras.Input((32, 1)),
-    ...     keras.layers.Conv1D(4, 3, activation="relu"),
-    ...     keras.layers.GlobalAveragePooling1D(),
-    ...     keras.layers.Dense(2),
-    ... ])
-    >>> search = keras_xd.SearchModel(keras_xd.rewrite(backbone, to="dash", dilations=(1, 3)))
+    >>> backbone = keras.Sequential(
+    ...     [
+    ...         keras.Input((32, 1)),
+    ...         keras.layers.Conv1D(4, 3, activation="relu"),
+    ...         keras.layers.GlobalAveragePooling1D(),
+    ...         keras.layers.Dense(2),
+    ...     ]
+    ... )
+    >>> search = keras_xd.SearchModel(
+    ...     keras_xd.rewrite(backbone, to="dash", dilations=(1, 3))
+    ... )
     >>> search.compile("adam", loss="mse")
     >>> history = search.fit(signals, targets, verbose=0)
     >>> found = keras_xd.finalize(search)

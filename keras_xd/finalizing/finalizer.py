@@ -145,9 +145,9 @@ def finalize(
 
     >>> import keras
     >>> import keras_xd
-    >>> space = keras.Sequential([
-    ...     keras.Input((8, 8, 1)), keras_xd.layers.XDConv2D(2, 3, name="conv")
-    ... ])
+    >>> space = keras.Sequential(
+    ...     [keras.Input((8, 8, 1)), keras_xd.layers.XDConv2D(2, 3, name="conv")]
+    ... )
     >>> model = keras_xd.finalize(space)
     >>> type(model.get_layer("conv")).__name__
     'StaticXD'

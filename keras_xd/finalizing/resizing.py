@@ -64,11 +64,13 @@ def resize(
 
     >>> import keras, numpy as np
     >>> import keras_xd
-    >>> space = keras.Sequential([
-    ...     keras.Input((43, 43, 1)),
-    ...     keras_xd.layers.XDConv2D(4, 3, padding="circular", activation="relu"),
-    ...     keras.layers.Conv2D(1, 1),
-    ... ])
+    >>> space = keras.Sequential(
+    ...     [
+    ...         keras.Input((43, 43, 1)),
+    ...         keras_xd.layers.XDConv2D(4, 3, padding="circular", activation="relu"),
+    ...         keras.layers.Conv2D(1, 1),
+    ...     ]
+    ... )
     >>> fine = keras_xd.resize(space, (85, 85, 1))
     >>> fine(np.ones((1, 85, 85, 1))).shape
     TensorShape([1, 85, 85, 1])

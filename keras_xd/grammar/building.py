@@ -66,14 +66,18 @@ def build(
     import keras
     from keras_xd import grammar
 
-    space = grammar.Grammar("S -> Residual2 OP OP OP \\n OP -> dense | relu | id | zero")
+    space = grammar.Grammar(
+        "S -> Residual2 OP OP OP \\n OP -> dense | relu | id | zero"
+    )
     table = {
         "dense": lambda shape, name: keras.layers.Dense(shape[-1], name=name),
         "relu": lambda shape, name: keras.layers.ReLU(name=name),
     }
     term = space.parse("(S Residual2 (OP dense) (OP id) (OP relu))")
     model = grammar.build(term, keras.Input((8,)), table)
-    print([layer.name for layer in model.layers[1:]])  # ['dense_edge1', 'relu_edge3', 'add_node1']
+    print(
+        [layer.name for layer in model.layers[1:]]
+    )  # ['dense_edge1', 'relu_edge3', 'add_node1']
     ```
     """
     if term.rules is not None:

@@ -22,7 +22,9 @@ class Connected:
 
     >>> import numpy as np
     >>> from keras_xd.grammar import Connected, Grammar
-    >>> grammar = Grammar("S -> Linear2 OP OP \\n OP -> conv | zero", constraints=[Connected()])
+    >>> grammar = Grammar(
+    ...     "S -> Linear2 OP OP \\n OP -> conv | zero", constraints=[Connected()]
+    ... )
     >>> print(grammar.sample(np.random.default_rng(0)))
     (S Linear2 (OP conv) (OP conv))
     >>> grammar.count(), grammar.count(constrained=True)
@@ -69,7 +71,9 @@ class InputDependent:
 
     >>> from keras_xd.grammar import Grammar, InputDependent
     >>> constraint = InputDependent(["one"])
-    >>> grammar = Grammar("S -> Residual2 OP OP OP \\n OP -> tanh | one", constraints=[constraint])
+    >>> grammar = Grammar(
+    ...     "S -> Residual2 OP OP OP \\n OP -> tanh | one", constraints=[constraint]
+    ... )
     >>> grammar.count(), grammar.count(constrained=True)
     (8, 5)
     """
@@ -111,7 +115,9 @@ class Downsamplings:
 
     >>> from keras_xd.grammar import Downsamplings, Grammar
     >>> constraint = Downsamplings(1, strided=["down"])
-    >>> grammar = Grammar("S -> Linear2 OP OP \\n OP -> conv | down", constraints=[constraint])
+    >>> grammar = Grammar(
+    ...     "S -> Linear2 OP OP \\n OP -> conv | down", constraints=[constraint]
+    ... )
     >>> grammar.count(constrained=True)
     2
     """

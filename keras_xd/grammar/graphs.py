@@ -78,7 +78,10 @@ def network_graph(term: Term, topologies: Mapping[str, Topology] | None = None) 
     >>> from keras_xd.grammar import parse
     >>> from keras_xd.grammar.graphs import network_graph
     >>> term = parse("(S Residual2 (C Linear2 conv relu) id (OP zero))")
-    >>> [(edge.source, edge.operation, edge.target) for edge in network_graph(term).edges]
+    >>> [
+    ...     (edge.source, edge.operation, edge.target)
+    ...     for edge in network_graph(term).edges
+    ... ]
     [(0, 'id', 1)]
     """
     topologies = TOPOLOGIES if topologies is None else topologies

@@ -25,7 +25,9 @@ def motif_terms(term: Term) -> tuple[Term, dict[str, Term]]:
 
     >>> from keras_xd.grammar import parse
     >>> from keras_xd.grammar.motifs import motif_terms
-    >>> main, motifs = motif_terms(parse("(SHARED share:op (S Linear2 op op) (OP conv))"))
+    >>> main, motifs = motif_terms(
+    ...     parse("(SHARED share:op (S Linear2 op op) (OP conv))")
+    ... )
     >>> print(main, motifs["op"])
     (S Linear2 op op) (OP conv)
     """

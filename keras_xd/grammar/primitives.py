@@ -43,7 +43,9 @@ def nas_bench_201() -> dict[str, Callable]:
 
     table = primitives.nas_bench_201()
     term = grammar.parse("(S Linear2 (A Linear2 conv3x3 avg_pool) resBlock)")
-    model = grammar.build(term, keras.Input((8, 8, 4)), table, head=primitives.head(10))
+    model = grammar.build(
+        term, keras.Input((8, 8, 4)), table, head=primitives.head(10)
+    )
     print(model.output_shape)  # (None, 10)
     ```
 
@@ -137,7 +139,9 @@ def searchable_operations(**layer_options: Any) -> dict[str, Callable]:
     from keras_xd.grammar import primitives
 
     table = primitives.searchable_operations(depth=3)
-    term = grammar.parse("(S Diamond2 xd_conv3x3 xd_identity attention dynamic_conv)")
+    term = grammar.parse(
+        "(S Diamond2 xd_conv3x3 xd_identity attention dynamic_conv)"
+    )
     model = grammar.build(term, keras.Input((4, 4, 8)), table)
     print(model.get_layer("xd_conv3x3_edge1").depth)  # (3, 3, 3)
     ```
@@ -192,7 +196,9 @@ def activation_functions() -> dict[str, Callable]:
         "(L2 UnaryTopo (L1 BinaryTopo (BINARY sigmoid_product) (UNARY scale)"
         " (UNARY identity) id id))"
     )
-    swish = grammar.build(term, keras.Input((4,)), primitives.activation_functions())
+    swish = grammar.build(
+        term, keras.Input((4,)), primitives.activation_functions()
+    )
     print(float(swish(keras.ops.ones((1, 4)))[0, 0]))  # 1 · sigmoid(1) = 0.731…
     ```
 

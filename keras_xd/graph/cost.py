@@ -89,7 +89,9 @@ def complexity(model: keras.layers.Layer) -> float | Tensor:
 
     >>> import keras
     >>> import keras_xd
-    >>> keras_xd.complexity(keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)]))
+    >>> keras_xd.complexity(
+    ...     keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    ... )
     12
     """
     if not model.built:

@@ -136,7 +136,11 @@ def padded_size(need: int, radix: Radix = None) -> int:
     Example:
 
     >>> from keras_xd import kmatrix
-    >>> kmatrix.padded_size(33), kmatrix.padded_size(65), kmatrix.padded_size(33, radix=64)
+    >>> (
+    ...     kmatrix.padded_size(33),
+    ...     kmatrix.padded_size(65),
+    ...     kmatrix.padded_size(33, radix=64),
+    ... )
     (36, 72, 33)
     >>> kmatrix.padded_size(33, "fastest"), kmatrix.padded_size(65, "fastest")
     (33, 65)

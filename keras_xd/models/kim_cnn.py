@@ -41,7 +41,9 @@ def kim_cnn(
 
     >>> import numpy as np
     >>> from keras_xd import models
-    >>> model = models.kim_cnn(length=12, vocabulary=50, classes=2, embedding=8, filters=4)
+    >>> model = models.kim_cnn(
+    ...     length=12, vocabulary=50, classes=2, embedding=8, filters=4
+    ... )
     >>> tuple(model(np.zeros((1, 12), "int32")).shape)
     (1, 2)
 

@@ -35,11 +35,17 @@ def wide_lenet(
     Example: a search space where the second and the third K-operation are one.
 
     >>> import keras_xd
-    >>> model = keras_xd.models.wide_lenet((8, 8, 3), classes=10, filters=(4, 4, 4), units=8)
+    >>> model = keras_xd.models.wide_lenet(
+    ...     (8, 8, 3), classes=10, filters=(4, 4, 4), units=8
+    ... )
     >>> shared = keras_xd.layers.KOperation()
-    >>> tied = keras_xd.rewrite(model, "k_operation", only=["conv2", "conv3"], operation=shared)
+    >>> tied = keras_xd.rewrite(
+    ...     model, "k_operation", only=["conv2", "conv3"], operation=shared
+    ... )
     >>> space = keras_xd.rewrite(tied, "k_operation", only="conv1")
-    >>> len(keras_xd.architecture_variables(space))  # three matrices for both axes of two
+    >>> len(
+    ...     keras_xd.architecture_variables(space)
+    ... )  # three matrices for both axes of two
     12
 
     Reference:

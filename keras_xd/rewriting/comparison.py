@@ -105,9 +105,9 @@ def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparis
 
     >>> import keras, numpy as np
     >>> import keras_xd
-    >>> model = keras.Sequential([
-    ...     keras.Input((8, 8, 1)), keras.layers.Conv2D(2, 3, name="conv")
-    ... ])
+    >>> model = keras.Sequential(
+    ...     [keras.Input((8, 8, 1)), keras.layers.Conv2D(2, 3, name="conv")]
+    ... )
     >>> images = np.random.default_rng(0).normal(size=(4, 8, 8, 1))
     >>> comparison = keras_xd.compare(model, keras_xd.rewrite(model), images)
     >>> comparison.rows[0].kind_after, comparison.worst.relative_error < 1e-5

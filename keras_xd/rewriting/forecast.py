@@ -122,7 +122,9 @@ def forecast(
 
     >>> import keras
     >>> import keras_xd
-    >>> model = keras.Sequential([keras.Input((4, 4, 1)), keras.layers.Conv2D(1, 3, name="conv")])
+    >>> model = keras.Sequential(
+    ...     [keras.Input((4, 4, 1)), keras.layers.Conv2D(1, 3, name="conv")]
+    ... )
     >>> forecast = keras_xd.forecast(model)
     >>> forecast.parameters_after == keras_xd.rewrite(model).count_params()
     True

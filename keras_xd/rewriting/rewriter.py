@@ -123,11 +123,13 @@ def rewrite(
 
     >>> import keras
     >>> import keras_xd
-    >>> model = keras.Sequential([
-    ...     keras.Input((8, 8, 1)),
-    ...     keras.layers.Conv2D(2, 3, activation="relu", name="conv"),
-    ...     keras.layers.AveragePooling2D(2, name="pool"),
-    ... ])
+    >>> model = keras.Sequential(
+    ...     [
+    ...         keras.Input((8, 8, 1)),
+    ...         keras.layers.Conv2D(2, 3, activation="relu", name="conv"),
+    ...         keras.layers.AveragePooling2D(2, name="pool"),
+    ...     ]
+    ... )
     >>> space = keras_xd.rewrite(model, operations=("convolution", "pooling"), depth=3)
     >>> [type(layer).__name__ for layer in space.layers]
     ['XDConv2D', 'XDConv2D']

@@ -47,12 +47,14 @@ def save_architecture(
     >>> import keras
     >>> import keras_xd
     >>> def model(classes):
-    ...     return keras.Sequential([
-    ...         keras.Input((9, 1)),
-    ...         keras_xd.layers.XDConv1D(2, 3, name="conv"),
-    ...         keras.layers.GlobalAveragePooling1D(),
-    ...         keras.layers.Dense(classes),
-    ...     ])
+    ...     return keras.Sequential(
+    ...         [
+    ...             keras.Input((9, 1)),
+    ...             keras_xd.layers.XDConv1D(2, 3, name="conv"),
+    ...             keras.layers.GlobalAveragePooling1D(),
+    ...             keras.layers.Dense(classes),
+    ...         ]
+    ...     )
     >>> found = keras_xd.randomize_architecture(model(classes=10), seed=0)
     >>> keras_xd.save_architecture(found, "found.npz")
     >>> other = keras_xd.load_architecture(model(classes=100), "found.npz")
@@ -103,7 +105,9 @@ def load_architecture(
     ...     layer = keras_xd.layers.XDConv1D(2, 3, name=name)
     ...     return keras.Sequential([keras.Input((9, 1)), layer])
     >>> keras_xd.save_architecture(model("conv"), "conv.npz")
-    >>> loaded = keras_xd.load_architecture(model("first"), "conv.npz", names={"conv": "first"})
+    >>> loaded = keras_xd.load_architecture(
+    ...     model("first"), "conv.npz", names={"conv": "first"}
+    ... )
     """
     try:
         with open(path, "rb") as file:

@@ -66,7 +66,9 @@ class AttentionTransfer:
     >>> teacher = network(keras.layers.Conv2D(5, 3, name="last"))
     >>> student = network(keras_xd.layers.XDConv2D(2, 3, name="conv"))
     >>> search = keras_xd.SearchModel(student)
-    >>> guidance = keras_xd.training.AttentionTransfer(teacher, ["last"], ["conv"], weight=10)
+    >>> guidance = keras_xd.training.AttentionTransfer(
+    ...     teacher, ["last"], ["conv"], weight=10
+    ... )
     >>> search.compile("sgd", "sgd", "mse", guidance=guidance)
     >>> x, y = np.random.default_rng(0).normal(size=(4, 8, 8, 1)), np.zeros((4, 2))
     >>> history = search.fit(x, y, verbose=0).history

@@ -254,11 +254,13 @@ def architecture_optimizer(
     >>> import keras
     >>> import numpy as np
     >>> import keras_xd
-    >>> model = keras.Sequential([
-    ...     keras.Input((6, 6, 1)),
-    ...     keras_xd.layers.XDConv2D(2, 3),
-    ...     keras.layers.GlobalAveragePooling2D(),
-    ... ])
+    >>> model = keras.Sequential(
+    ...     [
+    ...         keras.Input((6, 6, 1)),
+    ...         keras_xd.layers.XDConv2D(2, 3),
+    ...         keras.layers.GlobalAveragePooling2D(),
+    ...     ]
+    ... )
     >>> optimizer = keras_xd.optimizers.architecture_optimizer(
     ...     model, weights="adam", architecture=keras.optimizers.SGD(0.1)
     ... )
@@ -267,7 +269,9 @@ def architecture_optimizer(
 
     Biases without weight decay:
 
-    >>> groups = keras.optimizers.OptimizerMap(keras.optimizers.AdamW(0.01, weight_decay=0.01))
+    >>> groups = keras.optimizers.OptimizerMap(
+    ...     keras.optimizers.AdamW(0.01, weight_decay=0.01)
+    ... )
     >>> groups[".*/bias"] = keras.optimizers.AdamW(0.01, weight_decay=0.0)
     >>> optimizer = keras_xd.optimizers.architecture_optimizer(
     ...     model, weights=keras.optimizers.MultiOptimizer(groups), architecture="adam"

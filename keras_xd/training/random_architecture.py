@@ -70,7 +70,9 @@ def randomize_architecture(
 
     >>> import keras
     >>> import keras_xd
-    >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")])
+    >>> model = keras.Sequential(
+    ...     [keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")]
+    ... )
     >>> model = keras_xd.randomize_architecture(model, seed=0)
     >>> keras_xd.describe(model)["conv"]["distance_from_start/K"] > 1
     True

@@ -77,16 +77,20 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
     >>> import keras
     >>> import numpy as np
     >>> import keras_xd
-    >>> backbone = keras.Sequential([
-    ...     keras.Input((6, 6, 1)),
-    ...     keras_xd.layers.XDConv2D(2, 3),
-    ...     keras.layers.GlobalAveragePooling2D(),
-    ... ])
+    >>> backbone = keras.Sequential(
+    ...     [
+    ...         keras.Input((6, 6, 1)),
+    ...         keras_xd.layers.XDConv2D(2, 3),
+    ...         keras.layers.GlobalAveragePooling2D(),
+    ...     ]
+    ... )
     >>> search = keras_xd.SearchModel(backbone)
     >>> search.compile(
     ...     optimizer="adam", architecture_optimizer="sgd", loss="mse", warmup_epochs=1
     ... )
-    >>> history = search.fit(np.ones((4, 6, 6, 1)), np.zeros((4, 2)), epochs=2, verbose=0)
+    >>> history = search.fit(
+    ...     np.ones((4, 6, 6, 1)), np.zeros((4, 2)), epochs=2, verbose=0
+    ... )
     """
 
     def __init__(self, model: keras.Model, *, name: str | None = None, **kwargs: Any):

@@ -37,7 +37,9 @@ def synflow(model: keras.Model) -> float:
     >>> import keras
     >>> import numpy as np
     >>> from keras_xd.training import synflow
-    >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, use_bias=False)])
+    >>> model = keras.Sequential(
+    ...     [keras.Input((2,)), keras.layers.Dense(1, use_bias=False)]
+    ... )
     >>> model.layers[0].set_weights([np.array([[2.0], [-3.0]])])
     >>> round(synflow(model), 4)  # log(2 + 3)
     1.6094
@@ -79,7 +81,9 @@ def naswot(model: keras.Model, x: Any) -> float:
     >>> import numpy as np
     >>> from keras_xd.training import naswot
     >>> model = keras.Sequential([keras.Input((2,)), keras.layers.ReLU()])
-    >>> round(naswot(model, np.array([[1.0, -1.0], [1.0, 1.0]])), 4)  # of [[2, 1], [1, 2]]
+    >>> round(
+    ...     naswot(model, np.array([[1.0, -1.0], [1.0, 1.0]])), 4
+    ... )  # of [[2, 1], [1, 2]]
     1.0986
 
     Reference:

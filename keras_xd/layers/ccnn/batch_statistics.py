@@ -129,8 +129,12 @@ def use_statistics(model: keras.layers.Layer, statistics: str) -> keras.layers.L
 
     >>> import keras
     >>> from keras_xd import layers
-    >>> model = keras.Sequential([keras.Input((3,)), layers.BatchStatisticsNormalization()])
-    >>> layers.ccnn.batch_statistics.use_statistics(model, "moving").layers[0].statistics
+    >>> model = keras.Sequential(
+    ...     [keras.Input((3,)), layers.BatchStatisticsNormalization()]
+    ... )
+    >>> layers.ccnn.batch_statistics.use_statistics(model, "moving").layers[
+    ...     0
+    ... ].statistics
     'moving'
     """
     validation.one_of(statistics, STATISTICS, "statistics")

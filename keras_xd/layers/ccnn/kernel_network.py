@@ -68,7 +68,9 @@ class KernelNetwork(ConfiguredLayer):
     >>> inputs = keras.Input((32, 8))
     >>> x = layers.CKConv1D(network)(inputs)
     >>> x = layers.CKConv1D(network)(x)
-    >>> len(keras.Model(inputs, x).trainable_variables)  # 16 of the network, 4 of each layer
+    >>> len(
+    ...     keras.Model(inputs, x).trainable_variables
+    ... )  # 16 of the network, 4 of each layer
     24
 
     Reference:

@@ -36,8 +36,13 @@ def update_rendering(model: keras.layers.Layer, margin: float = 0.0) -> bool:
     >>> import keras
     >>> from keras_xd import layers
     >>> conv = layers.CKConv1D(learn_resolution=True, rendering="dynamic")
-    >>> model = keras.Sequential([keras.Input((64, 1)), conv, layers.FourierUpsampling(64)])
-    >>> layers.ccnn.rendering.update_rendering(model), layers.ccnn.rendering.update_rendering(model)
+    >>> model = keras.Sequential(
+    ...     [keras.Input((64, 1)), conv, layers.FourierUpsampling(64)]
+    ... )
+    >>> (
+    ...     layers.ccnn.rendering.update_rendering(model),
+    ...     layers.ccnn.rendering.update_rendering(model),
+    ... )
     (True, False)
     >>> conv.kernel.shape  # of 64 taps
     TensorShape([4, 1])

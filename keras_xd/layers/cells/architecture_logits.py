@@ -105,7 +105,9 @@ class ArchitectureLogits(ConfiguredLayer):
     Example:
 
     >>> from keras_xd import genotypes, layers
-    >>> architecture = layers.ArchitectureLogits(operations=(*genotypes.NOS_OPERATIONS, "xd_3"))
+    >>> architecture = layers.ArchitectureLogits(
+    ...     operations=(*genotypes.NOS_OPERATIONS, "xd_3")
+    ... )
     >>> architecture.build()
     >>> tuple(architecture.logits.shape)
     (18, 12)

@@ -265,7 +265,11 @@ def derive_cell(logits: ArrayLike, operations: Sequence[str] = NOS_OPERATIONS) -
 
     >>> from keras_xd.layers.cells.genotypes import derive_cell
     >>> logits = [[0.0, 0.0, 1.0]] * 18
-    >>> print(derive_cell(logits, ("identity", "separable_3", "channel_attention")).blocks[0])
+    >>> print(
+    ...     derive_cell(
+    ...         logits, ("identity", "separable_3", "channel_attention")
+    ...     ).blocks[0]
+    ... )
     channel_attention[identity(0) + channel_attention(1)]
 
     Reference:
@@ -361,7 +365,9 @@ def random_genotype(
 
     >>> import numpy as np
     >>> from keras_xd.layers.cells.genotypes import random_genotype
-    >>> random_genotype(np.random.default_rng(0)) == random_genotype(np.random.default_rng(0))
+    >>> random_genotype(np.random.default_rng(0)) == random_genotype(
+    ...     np.random.default_rng(0)
+    ... )
     True
     """
     normal = random_cell(generator, operations)

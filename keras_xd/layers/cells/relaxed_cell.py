@@ -92,7 +92,9 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
 
     >>> import keras
     >>> import keras_xd
-    >>> architecture = keras_xd.layers.ArchitectureLogits(operations=("identity", "dynamic_3"))
+    >>> architecture = keras_xd.layers.ArchitectureLogits(
+    ...     operations=("identity", "dynamic_3")
+    ... )
     >>> x = inputs = keras.Input((8, 8, 3))
     >>> for _ in range(2):
     ...     x = keras_xd.layers.HeterogeneousCell(4, architecture)([inputs, x])
@@ -400,7 +402,10 @@ def derived_genotype(model: keras.layers.Layer) -> Genotype:
     >>> import keras
     >>> from keras_xd import layers
     >>> inputs = keras.Input((8, 8, 3))
-    >>> kinds = [layers.ArchitectureLogits(r, ("identity", "dynamic_3")) for r in (False, True)]
+    >>> kinds = [
+    ...     layers.ArchitectureLogits(r, ("identity", "dynamic_3"))
+    ...     for r in (False, True)
+    ... ]
     >>> x = layers.HeterogeneousCell(2, kinds[0])([inputs, inputs])
     >>> x = layers.HeterogeneousCell(2, kinds[1], reduction=True)([inputs, x])
     >>> layers.derived_genotype(keras.Model(inputs, x)).reduction == kinds[1].genotype

@@ -58,7 +58,9 @@ class PointNormalization(ConfiguredLayer):
     >>> import keras_xd
     >>> rng = np.random.default_rng(0)
     >>> grid = np.broadcast_to(np.linspace(0, 1, 16), (8, 16))
-    >>> inputs = np.stack([5 + 2 * rng.normal(size=(8, 16)), grid], axis=-1)  # with coordinates
+    >>> inputs = np.stack(
+    ...     [5 + 2 * rng.normal(size=(8, 16)), grid], axis=-1
+    ... )  # with coordinates
     >>> solutions = 100 * inputs[..., :1]
     >>> encoding = keras_xd.layers.PointNormalization(channels=1)
     >>> encoding.adapt(inputs)

@@ -284,7 +284,9 @@ class SpectralConv1D(_RankedSpectralConv):
     import numpy as np
     from keras_xd import layers
 
-    waves = layers.SpectralConv1D(filters=8, modes=16, activation="gelu")(np.zeros((2, 1024, 1)))
+    waves = layers.SpectralConv1D(filters=8, modes=16, activation="gelu")(
+        np.zeros((2, 1024, 1))
+    )
     print(waves.shape)  # (2, 1024, 8)
     ```
     """
@@ -314,7 +316,9 @@ class SpectralConv2D(_RankedSpectralConv):
     from keras_xd import layers
 
     inputs = keras.Input((None, None, 3))
-    hidden = layers.SpectralConv2D(filters=32, modes=12)(inputs) + keras.layers.Dense(32)(inputs)
+    hidden = layers.SpectralConv2D(filters=32, modes=12)(
+        inputs
+    ) + keras.layers.Dense(32)(inputs)
     model = keras.Model(inputs, keras.layers.Activation("gelu")(hidden))
     ```
     """

@@ -154,8 +154,10 @@ class MaskedDense(MaskedLayer, keras.layers.Dense):
     >>> import numpy as np
     >>> from keras_xd import layers
     >>> width = layers.RelativeMask(name="width")
-    >>> hidden, outputs = layers.MaskedDense(8, output_width=width), layers.MaskedDense(
-    ...     2, input_width=width)
+    >>> hidden, outputs = (
+    ...     layers.MaskedDense(8, output_width=width),
+    ...     layers.MaskedDense(2, input_width=width),
+    ... )
     >>> outputs(hidden(np.ones((1, 5)))).shape
     TensorShape([1, 2])
     """

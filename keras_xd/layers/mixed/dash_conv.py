@@ -300,7 +300,9 @@ class DashConv(DashConvolution, ConvolutionOfAnyRank):
 
     >>> import numpy as np
     >>> from keras_xd import layers
-    >>> layer = layers.DashConv(1, 8, 5, padding="same", kernel_sizes=(3, 9), dilations=(1, 15))
+    >>> layer = layers.DashConv(
+    ...     1, 8, 5, padding="same", kernel_sizes=(3, 9), dilations=(1, 15)
+    ... )
     >>> layer(np.ones((2, 128, 4))).shape
     TensorShape([2, 128, 8])
     >>> layer.largest, type(layer.finalize()).__name__

@@ -87,7 +87,9 @@ class DiscreteOperation(OperationLayer, ConvolutionOfAnyRank):
     >>> import numpy as np
     >>> from keras_xd import layers
     >>> signal = np.arange(6.0)[None, :, None]
-    >>> layers.DiscreteOperation(1, 1, "skip", strides=2, padding="same")(signal)[0, :, 0].numpy()
+    >>> layers.DiscreteOperation(1, 1, "skip", strides=2, padding="same")(signal)[
+    ...     0, :, 0
+    ... ].numpy()
     array([0., 2., 4.], dtype=float32)
 
     Reference:

@@ -148,7 +148,9 @@ class MixedDense(_MixedStructure, StructuredDense):
 
     >>> import numpy as np
     >>> from keras_xd import layers
-    >>> layer = layers.MixedDense(64, families=("low_rank", "monarch"), densities=(0.5, 0.25))
+    >>> layer = layers.MixedDense(
+    ...     64, families=("low_rank", "monarch"), densities=(0.5, 0.25)
+    ... )
     >>> layer(np.ones((2, 16), "float32")).shape
     TensorShape([2, 64])
     >>> layer.operation_names

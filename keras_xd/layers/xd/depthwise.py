@@ -90,7 +90,9 @@ class XDDepthwiseConv(DepthwiseXDLayer, ConvolutionOfAnyRank):
     >>> import keras, numpy as np
     >>> from keras_xd import layers
     >>> images = np.random.default_rng(0).normal(size=(2, 9, 9, 3)).astype("float32")
-    >>> convolution = keras.layers.DepthwiseConv2D(3, padding="same", depth_multiplier=2)
+    >>> convolution = keras.layers.DepthwiseConv2D(
+    ...     3, padding="same", depth_multiplier=2
+    ... )
     >>> expected = convolution(images)
     >>> operation = layers.XDDepthwiseConv(2, 3, padding="same", depth_multiplier=2)
     >>> operation(images).shape

@@ -171,7 +171,9 @@ def nearest_operation(model: keras.layers.Layer, metric: str = "fitted") -> Near
 
     >>> import keras
     >>> import keras_xd
-    >>> layer = keras_xd.layers.XDConv2D(4, 3, padding="same", warm_start="average_pooling")
+    >>> layer = keras_xd.layers.XDConv2D(
+    ...     4, 3, padding="same", warm_start="average_pooling"
+    ... )
     >>> model = keras.Sequential([keras.Input((8, 8, 4)), layer])
     >>> found = keras_xd.nearest_operation(layer)
     >>> found.operation, list(found.distances)

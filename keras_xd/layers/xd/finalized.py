@@ -345,7 +345,9 @@ class StaticKernelXD(StaticXD):
     >>> from keras_xd import layers
     >>> operation = layers.XDConv2D(16, 3, padding="same")
     >>> operation.build((None, 32, 32, 16))
-    >>> counts = [operation.finalize(keep).count_params() for keep in ("kernel", "spectrum")]
+    >>> counts = [
+    ...     operation.finalize(keep).count_params() for keep in ("kernel", "spectrum")
+    ... ]
     >>> counts[0] < operation.count_params() < counts[1]
     True
 

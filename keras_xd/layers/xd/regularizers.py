@@ -120,7 +120,9 @@ class NearPermutation(ArchitecturePenalty):
 
     >>> from keras_xd import kmatrix, regularizers
     >>> shuffle = kmatrix.KMatrix.permutation([3, 1, 0, 2, 5, 4])
-    >>> penalty = regularizers.NearPermutation(0.1, free=0).bind(shuffle.weights, shuffle.plan)
+    >>> penalty = regularizers.NearPermutation(0.1, free=0).bind(
+    ...     shuffle.weights, shuffle.plan
+    ... )
     >>> float(penalty(shuffle.weights)), float(penalty(0 * shuffle.weights)) > 0
     (0.0, True)
 
@@ -183,8 +185,12 @@ def attach(
 
     >>> import keras
     >>> import keras_xd
-    >>> space = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, depth=3)])
-    >>> _ = keras_xd.regularizers.attach(space, keras_xd.regularizers.NearPermutation(1e-2))
+    >>> space = keras.Sequential(
+    ...     [keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, depth=3)]
+    ... )
+    >>> _ = keras_xd.regularizers.attach(
+    ...     space, keras_xd.regularizers.NearPermutation(1e-2)
+    ... )
     >>> len(space.losses)  # one for each K-matrix
     3
     """

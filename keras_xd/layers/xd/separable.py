@@ -244,7 +244,9 @@ class XDSeparableConv(SeparableXDLayer, ConvolutionOfAnyRank):
     >>> images = np.random.default_rng(0).normal(size=(2, 9, 9, 3)).astype("float32")
     >>> convolution = keras.layers.SeparableConv2D(4, 3, padding="same")
     >>> expected = convolution(images)
-    >>> operation = layers.XDSeparableConv(2, 4, 3, padding="same", search_pointwise=True)
+    >>> operation = layers.XDSeparableConv(
+    ...     2, 4, 3, padding="same", search_pointwise=True
+    ... )
     >>> operation(images).shape
     TensorShape([2, 9, 9, 4])
     >>> _ = operation.depthwise_kernel.assign(convolution.depthwise_kernel)

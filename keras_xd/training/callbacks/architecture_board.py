@@ -59,11 +59,17 @@ class ArchitectureBoard(keras.callbacks.Callback):
     >>> import keras
     >>> import numpy as np
     >>> import keras_xd
-    >>> model = keras.Sequential([keras.Input((8, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")])
+    >>> model = keras.Sequential(
+    ...     [keras.Input((8, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")]
+    ... )
     >>> search = keras_xd.SearchModel(model)
     >>> search.compile("sgd", "sgd", "mse")
-    >>> board = keras_xd.callbacks.ArchitectureBoard("logs/run1", hparams={"rate": 0.01})
-    >>> history = search.fit(np.ones((4, 8, 1)), np.ones((4, 6, 2)), callbacks=[board], verbose=0)
+    >>> board = keras_xd.callbacks.ArchitectureBoard(
+    ...     "logs/run1", hparams={"rate": 0.01}
+    ... )
+    >>> history = search.fit(
+    ...     np.ones((4, 8, 1)), np.ones((4, 6, 2)), callbacks=[board], verbose=0
+    ... )
     """
 
     def __init__(

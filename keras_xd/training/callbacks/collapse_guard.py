@@ -54,17 +54,25 @@ class CollapseGuard(keras.callbacks.Callback):
     >>> import numpy as np
     >>> import warnings
     >>> import keras_xd
-    >>> model = keras.Sequential([
-    ...     keras.Input((9, 1)),
-    ...     keras_xd.layers.MixedOperation1D(1, 3, candidates=("skip", "zero"), other_weight=0.95),
-    ... ])
+    >>> model = keras.Sequential(
+    ...     [
+    ...         keras.Input((9, 1)),
+    ...         keras_xd.layers.MixedOperation1D(
+    ...             1, 3, candidates=("skip", "zero"), other_weight=0.95
+    ...         ),
+    ...     ]
+    ... )
     >>> search = keras_xd.SearchModel(model)
     >>> search.compile("sgd", "sgd", "mse")
     >>> guard = keras_xd.callbacks.CollapseGuard(probability=0.9, stop=True)
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     history = search.fit(
-    ...         np.ones((4, 9, 1)), np.zeros((4, 7, 1)), epochs=9, callbacks=[guard], verbose=0
+    ...         np.ones((4, 9, 1)),
+    ...         np.zeros((4, 7, 1)),
+    ...         epochs=9,
+    ...         callbacks=[guard],
+    ...         verbose=0,
     ...     )
     >>> len(history.history["parameter_free_probability"])
     1

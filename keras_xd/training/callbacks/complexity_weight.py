@@ -31,7 +31,9 @@ class ComplexityWeight(keras.callbacks.Callback):
     >>> mask = keras_xd.layers.DifferentiableMask()
     >>> search = keras_xd.SearchModel(keras.Sequential([keras.Input((8,)), mask]))
     >>> search.compile("sgd", "sgd", "mse", complexity_target=6)
-    >>> schedule = keras_xd.callbacks.ComplexityWeight(lambda epoch: min(0.1 * epoch, 5.0))
+    >>> schedule = keras_xd.callbacks.ComplexityWeight(
+    ...     lambda epoch: min(0.1 * epoch, 5.0)
+    ... )
     >>> data = np.zeros((2, 8))
     >>> history = search.fit(data, data, epochs=3, callbacks=[schedule], verbose=0)
     >>> history.history["complexity_weight"]

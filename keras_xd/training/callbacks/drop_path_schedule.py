@@ -31,7 +31,9 @@ class DropPathSchedule(keras.callbacks.Callback):
     >>> genotype = keras_xd.genotypes.random_genotype(np.random.default_rng(0))
     >>> cell = keras_xd.layers.DerivedCell(genotype.normal, 2, drop_path=0.2)
     >>> image = keras.Input((8, 8, 3))
-    >>> model = keras.Model(image, keras.layers.GlobalAveragePooling2D()(cell([image, image])))
+    >>> model = keras.Model(
+    ...     image, keras.layers.GlobalAveragePooling2D()(cell([image, image]))
+    ... )
     >>> model.compile("sgd", "mse", run_eagerly=True)
     >>> schedule = keras_xd.callbacks.DropPathSchedule(epochs=4)
     >>> x, y = np.ones((2, 8, 8, 3)), np.ones((2, 8))

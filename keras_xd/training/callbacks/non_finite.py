@@ -95,7 +95,12 @@ class TerminateOnNonFinite(keras.callbacks.Callback):
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
     ...     history = search.fit(
-    ...         np.ones((8, 9, 1)), np.zeros((8, 7, 2)), 1, 9, callbacks=[guard], verbose=0
+    ...         np.ones((8, 9, 1)),
+    ...         np.zeros((8, 7, 2)),
+    ...         1,
+    ...         9,
+    ...         callbacks=[guard],
+    ...         verbose=0,
     ...     )
     >>> len(history.history["loss"]), guard.stopped_epoch
     (1, 0)

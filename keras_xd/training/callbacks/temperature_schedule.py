@@ -32,13 +32,19 @@ class TemperatureSchedule(keras.callbacks.Callback):
     >>> import keras_xd
     >>> import numpy as np
     >>> names = ("identity", "channel_attention")
-    >>> architecture = keras_xd.layers.ArchitectureLogits(operations=names, relaxation="gumbel")
+    >>> architecture = keras_xd.layers.ArchitectureLogits(
+    ...     operations=names, relaxation="gumbel"
+    ... )
     >>> cell = keras_xd.layers.HeterogeneousCell(2, architecture)
     >>> image = keras.Input((8, 8, 3))
-    >>> model = keras.Model(image, keras.layers.GlobalAveragePooling2D()(cell([image, image])))
+    >>> model = keras.Model(
+    ...     image, keras.layers.GlobalAveragePooling2D()(cell([image, image]))
+    ... )
     >>> model.compile("sgd", "mse", jit_compile=False)
     >>> schedule = keras_xd.callbacks.TemperatureSchedule(start=8.0, end=2.0)
-    >>> _ = model.fit(np.ones((2, 8, 8, 3)), np.ones((2, 8)), callbacks=[schedule], verbose=0)
+    >>> _ = model.fit(
+    ...     np.ones((2, 8, 8, 3)), np.ones((2, 8)), callbacks=[schedule], verbose=0
+    ... )
     >>> float(architecture.temperature)
     8.0
 

@@ -73,7 +73,11 @@ class WarmRestarts(keras.callbacks.Callback):
     >>> search.compile("sgd", "sgd", "mse")
     >>> restarts = keras_xd.callbacks.WarmRestarts(2, learning_rate=0.1, seed=1)
     >>> history = search.fit(
-    ...     np.ones((4, 9, 1)), np.zeros((4, 7, 2)), epochs=4, callbacks=[restarts], verbose=0
+    ...     np.ones((4, 9, 1)),
+    ...     np.zeros((4, 7, 2)),
+    ...     epochs=4,
+    ...     callbacks=[restarts],
+    ...     verbose=0,
     ... )
     >>> [round(rate, 4) for rate in history.history["learning_rate"]]
     [0.1, 0.05, 0.1, 0.05]

@@ -41,7 +41,9 @@ class Convolution:
 
     >>> from keras_xd import layers
     >>> start = layers.warm_starts.Convolution(trainable_dilation=True)
-    >>> layer = layers.XDConv1D(4, 3, dilation_rate=2, depth=(1, 3, 1), warm_start=start)
+    >>> layer = layers.XDConv1D(
+    ...     4, 3, dilation_rate=2, depth=(1, 3, 1), warm_start=start
+    ... )
 
     Reference:
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, equations 2 and 6.
@@ -249,7 +251,9 @@ class FourierOperator(Convolution):
     Example:
 
     >>> from keras_xd import layers
-    >>> layer = layers.XDConv1D(8, 31, padding="circular", warm_start="fourier_operator")
+    >>> layer = layers.XDConv1D(
+    ...     8, 31, padding="circular", warm_start="fourier_operator"
+    ... )
 
     Reference:
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A; Li et
@@ -306,7 +310,9 @@ class GraphConvolution(Convolution):
     TensorShape([2, 10, 4])
     >>> small = layers.XDConv1D(4, 1, padding="circular", radix=10, warm_start=start)
     >>> steps = layers.warm_starts.GraphConvolution((ring, None))
-    >>> both = layers.XDConv2D(4, (1, 3), depth=(1, 1, 6), padding="same", warm_start=steps)
+    >>> both = layers.XDConv2D(
+    ...     4, (1, 3), depth=(1, 1, 6), padding="same", warm_start=steps
+    ... )
     >>> both(np.ones((2, 10, 24, 3), "float32")).shape
     TensorShape([2, 10, 24, 4])
 
