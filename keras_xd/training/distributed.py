@@ -94,9 +94,10 @@ def fit(
     return history
 
 
+@check_types
 def check_order(search: keras.Model, data: Iterable[Any], shuffle: bool) -> None:
     """Raise `ValueError` if several workers would see data in different orders."""
-    if not shuffle or _workers(search.distribute_strategy) < 2:
+    if not shuffle or _workers(getattr(search, "distribute_strategy", None)) < 2:
         return
     others = [value for value in data if value is not None and not hasattr(value, "element_spec")]
     if others:
@@ -107,10 +108,11 @@ def check_order(search: keras.Model, data: Iterable[Any], shuffle: bool) -> None
         )
 
 
+@check_types
 @contextlib.contextmanager
 def fitting(search: keras.Model) -> Iterator[None]:
     """Return a context manager in which a search trains by Keras' `fit`."""
-    strategy = search.distribute_strategy
+    strategy = getattr(search, "distribute_strategy", None)
     if _workers(strategy) > 1:
         search.strategy_of_fit = _LocalReduction(strategy)
     search.fitting = True
@@ -162,7 +164,7 @@ class _Backup(keras.callbacks.Callback):
         self.epochs.append(epoch)
         for name, value in (logs or {}).items():
             self.history.setdefault(name, []).append(float(value))
-        strategy = self.model.distribute_strategy
+        strategy = getattr(self.model, "distribute_strategy", None)
         if not _is_first_worker(strategy):
             # To read the values all workers have to take part.
             with tempfile.TemporaryDirectory() as folder:
