@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import re
 
 import numpy as np
 import pytest
@@ -15,8 +14,6 @@ with example_scripts.on_path():
     loader = importlib.import_module("datasets.series")
     series = importlib.import_module("experiments.xd.series")
     forecast = importlib.import_module("experiments.xd.forecast")
-
-GUIDE = example_scripts.EXAMPLES.parent / "docs" / "sensor_series.md"
 
 
 def write_problem(folder, rng, name="Waves"):
@@ -111,13 +108,3 @@ def test_forecasts_never_see_what_they_predict():
         assert origins[-1] + forecast.HORIZON <= ends[index]
         assert inputs.shape[1:] == (forecast.HISTORY, 1) and np.all(inputs == 1)
         np.testing.assert_array_equal(targets[0, 5], np.arange(1, forecast.HORIZON + 1))
-
-
-def test_the_guide_reads_ts_files(tmp_path, monkeypatch, rng):
-    (code,) = re.findall(r"```py\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    write_problem(tmp_path / "archive", rng, "GunPoint")
-    monkeypatch.chdir(tmp_path)
-    names = {}
-    with example_scripts.on_path():
-        exec(compile(code, GUIDE.name, "exec"), names)
-    assert names["inputs"].shape == (12, 24, 1) and names["series"] is loader
