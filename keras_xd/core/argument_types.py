@@ -76,8 +76,9 @@ _hints = functools.cache(functools.partial(typing.get_type_hints, include_extras
 
 def _check(value, name, hint):
     if not _fits(value, hint):
-        text = f"`{name}` must be {_described(hint)}. Received: {name}="
-        raise ValueError(text + repr(value)[:LONGEST])
+        text = repr(value)
+        text = f"{text[:LONGEST]}…" if len(text) > LONGEST else text
+        raise ValueError(f"`{name}` must be {_described(hint)}. Received: {name}={text}")
 
 
 @functools.cache
