@@ -68,7 +68,7 @@ def test_a_missing_package_is_named_before_anything_runs(
     task, module, monkeypatch, capsys, tmp_path
 ):
     monkeypatch.setitem(sys.modules, module, None)  # as if it was not installed
-    with pytest.raises(SystemExit):
+    with example_scripts.on_path(), pytest.raises(SystemExit):
         unknown_order.main(["--tasks", task, "--output", str(tmp_path / "new")])
     assert f"pip install {module.partition('.')[0]}" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
