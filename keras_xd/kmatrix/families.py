@@ -55,15 +55,6 @@ def project_to(
             `row_factors`, `column_factors` and `rank`; `blocks`, `rank` and the most sweeps
             `steps`; `radix`, `depth`, `steps` and `seed`.
 
-    Returns:
-        A `Projection`, which has its error, the bound by singular values and the error of
-        low rank.
-
-    Raises:
-        ValueError: for an unknown family, a density that not even its smallest member keeps to,
-            sizes that are not the family's or do not fit, or rows and columns that do not factor
-            as the family needs.
-
     Example:
 
     >>> import numpy as np

@@ -55,9 +55,6 @@ class KMatrix:
             the matrix is real anyway.
         transposed: stand for the transpose `Pᵀ`.
 
-    Raises:
-        ValueError: if the shape of the weights does not fit the plan.
-
     Example:
 
     >>> import numpy as np
@@ -152,9 +149,6 @@ class KMatrix:
         Returns:
             Pair `(real, imaginary)` of tensors of the shape of `x`; of a real matrix and a real
             tensor a single tensor.
-
-        Raises:
-            ValueError: if the axis does not have size `n`.
         """
         parts = list(x) if isinstance(x, (tuple, list)) else [x]
         transpose = transpose != self.transposed

@@ -81,9 +81,6 @@ class CCNNBlock(ConfiguredLayer, SearchableLayer):
         `(batch, *spatial, channels)`, of one or two spatial axes, whatever Keras' image data
         format; all sizes but the batch's must be known.
 
-    Output shape:
-        That of the input.
-
     Example:
 
     >>> import numpy as np

@@ -270,13 +270,10 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
         return shapes.joined_shape(input_shape[0], sizes, channels, self.data_format)
 
     def update_rendering(self, margin: float = 0.0) -> bool:
-        """Set the taps and frequencies that dynamic rendering computes to those under the masks.
+        """Set what dynamic rendering computes to the taps and frequencies under the masks.
 
-        A mask that grows beyond them is cut until the next call. The function `update_rendering`,
-        which has the rules, does it for a model and retraces its functions.
-
-        Returns:
-            Whether anything changed; never in static rendering.
+        Returns whether anything changed; a mask that grows beyond them is cut until the next call.
+        The function `update_rendering` does it for a model and retraces its functions.
         """
         before = self._supports, self._bins
         if self.rendering == "dynamic":
@@ -449,12 +446,6 @@ class FlexConv1D(_FlexConv):
         kernel_size: as in `CKConv`.
         alias_penalty: factor of `KernelNetwork.alias_penalty`, which is added to the loss.
         **kwargs: all other arguments of `CKConv`.
-
-    Input shape:
-        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
-
-    Output shape:
-        That of the input; an unknown number of steps with dynamic rendering of learned resolutions.
 
     Example:
 

@@ -116,13 +116,6 @@ class StaticCKConv(QuantizedWeights, LongConvolution):
         data_format, activation, use_bias, bias_initializer, bias_regularizer, bias_constraint: as
             in a Keras convolution.
 
-    Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
-        sizes but the batch's must be known.
-
-    Output shape:
-        That of the input, with the smaller sizes if `bins` is given.
-
     Example:
 
     >>> import numpy as np
@@ -205,14 +198,9 @@ class StaticCKConv(QuantizedWeights, LongConvolution):
         )
 
     def correlate(self, inputs: Tensor) -> Tensor:
-        """Return the convolution without bias and activation, of channels last.
+        """Return the convolution of `(batch, *spatial, channels)` without bias and activation.
 
-        Args:
-            inputs: tensor `(batch, *spatial, channels)`; what channels it has beyond those of the
-                layer, zeros come of.
-
-        Returns:
-            Tensor `(batch, *new_spatial, channels)`.
+        Channels beyond those of the layer become zeros.
         """
         kernel = self._read_kernel()
         others = inputs.shape[-1] - kernel.shape[-1]

@@ -97,11 +97,6 @@ class ArchitectureLogits(ConfiguredLayer):
         tiers: 1, with the same relaxations, for the cells of DARTS: a block is what its first tier
             makes, and the operation of the second one is derived as an identity.
 
-    Raises:
-        ValueError: for unknown, equal or fewer than two operations, or none that makes features;
-            for XD-operations where operations are drawn; for an update or one tier with other
-            relaxations than these, or one tier without an identity.
-
     Example:
 
     >>> from keras_xd import genotypes, layers
@@ -231,8 +226,7 @@ class ArchitectureLogits(ConfiguredLayer):
     def genotype(self) -> CellGenotype:
         """The cell decided on: `genotype_of_probabilities`.
 
-        Raises:
-            ValueError: with the relaxation `"perturbation"`, unless it is `decided`.
+        With the relaxation `"perturbation"` it raises a `ValueError` unless it is `decided`.
         """
         if self.relaxation == "perturbation" and not self.decided:
             raise ValueError(

@@ -23,14 +23,8 @@ class ChannelAttention(ConfiguredLayer):
     Args:
         reduction: the inner layer has the number of channels divided by this, one at least.
 
-    Input shape:
-        `(batch, height, width, channels)`.
-
     Output shape:
         `(batch, 1, 1, channels)`.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
 
     Example:
 
@@ -83,14 +77,8 @@ class SpatialAttention(ConfiguredLayer):
         reduction: the inner layer has the number of channels divided by this, one at least.
         affine: whether the normalisation has a scale and an offset that are learned.
 
-    Input shape:
-        `(batch, height, width, channels)`.
-
     Output shape:
         `(batch, height / strides, width / strides, 1)`, rounded up.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
 
     Example:
 

@@ -36,29 +36,13 @@ class DerivedCell(OperatorCell):
 
     Args:
         genotype_cell: a `keras_xd.genotypes.CellGenotype`, or the dictionary of one.
-        filters: number of channels of each node; the cell has four times as many.
-        reduction: whether the cell halves the size: the operations on its inputs have strides 2.
-        previous_reduction: whether the cell before did, so that the first input is twice as large
-            as the second.
+        filters, reduction, previous_reduction, partial_channels, calibration_gate: as in
+            `HeterogeneousCell`.
         drop_path: the largest probability of drop-path, from 0 to below 1.
         affine: whether normalisations have a scale and an offset that are learned, and poolings no
             normalisation. `False` is the form in a search.
-        partial_channels: as in `HeterogeneousCell`.
         seed: an integer makes drop-path reproducible.
-        calibration_gate: as in `HeterogeneousCell`.
         tiers: 1 for cells of DARTS, whose second tiers are identities and so are left out.
-
-    Call arguments:
-        inputs: list of two tensors, the outputs of the cell before the last one and of the last.
-
-    Input shape:
-        Two `(batch, height, width, channels)`; all sizes but the batch's must be known.
-
-    Output shape:
-        `(batch, height, width, 4 * filters)`, both sizes halved in a reduction cell.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
 
     Example:
 

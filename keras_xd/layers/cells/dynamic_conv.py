@@ -173,14 +173,8 @@ class DynamicConv2D(ConfiguredLayer):
         reduction, affine: as in `DynamicKernel`.
         dilation_rate: distance of two neighbouring taps, an integer.
 
-    Input shape:
-        `(batch, height, width, channels)`; all sizes but the batch's must be known.
-
     Output shape:
         `(batch, height / strides, width / strides, channels)`, rounded up.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
 
     Example:
 

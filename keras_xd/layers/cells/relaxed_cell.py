@@ -82,12 +82,6 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
     Input shape:
         Two `(batch, height, width, channels)`; all sizes but the batch's must be known.
 
-    Output shape:
-        `(batch, height, width, 4 * filters)`, both sizes halved in a reduction cell.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules, or weights of the other kind.
-
     Example:
 
     >>> import keras
@@ -389,9 +383,6 @@ def derived_genotype(model: keras.layers.Layer) -> Genotype:
     Args:
         model: a built model with a `HeterogeneousCell` of each kind, all of a kind with the same
             `ArchitectureLogits`, or a `keras_xd.SearchModel` of it.
-
-    Returns:
-        A `keras_xd.genotypes.Genotype`.
 
     Raises:
         ValueError: if a kind is missing, or cells of a kind have different architecture weights;

@@ -32,9 +32,6 @@ class PointsToGrid(ConfiguredLayer):
     Output shape:
         `(batch, *sizes, channels)`.
 
-    Raises:
-        ValueError: for arguments outside these rules, or other shapes.
-
     Example:
 
     >>> import numpy as np
@@ -95,9 +92,6 @@ class GridToPoints(ConfiguredLayer):
 
     Output shape:
         `(batch, points, channels)`.
-
-    Raises:
-        ValueError: for other shapes.
 
     Example:
 

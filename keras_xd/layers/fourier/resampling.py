@@ -55,9 +55,6 @@ class FourierResampling(GridLayer):
     Output shape:
         The same with `sizes` in place of the spatial sizes.
 
-    Raises:
-        ValueError: for arguments outside these rules, inputs of another rank or of unknown sizes.
-
     Example:
 
     >>> import numpy as np

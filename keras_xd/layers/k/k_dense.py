@@ -52,29 +52,12 @@ class KDense(BiasedLayer, QuantizedWeights):
         depth: number of butterflies.
         radix: block sizes of the butterflies: `None` (prime factors), the largest block size, or a
             tuple of radices whose product is the size `n`.
-        activation: activation function, or `None`.
-        use_bias: whether a bias is added to the outputs.
         warm_start: `"random_orthogonal"` or `"identity"`, which make a real K-matrix, or
             `"random_unitary"`, which makes a complex one with twice the parameters, scaled so that
             the outputs have the variance of a `Dense` layer's.
-        bias_initializer: initializer of the bias.
-        kernel_regularizer, bias_regularizer, activity_regularizer: optional regularizers; that of
-            the kernel acts on the butterflies' blocks.
-        kernel_constraint, bias_constraint: optional constraints.
         seed: integer, makes a random start reproducible; `None`: drawn as Keras' seeds are.
-
-    Call arguments:
-        inputs: tensor of at least two axes, the last one of known size.
-
-    Input shape:
-        `(batch, …, inputs)`.
-
-    Output shape:
-        `(batch, …, units)`.
-
-    Raises:
-        ValueError: for arguments outside these rules, an unknown number of inputs, or radices whose
-            product is below the number of inputs or units.
+        **kwargs: as in `keras.layers.Dense`, without an initializer of the kernel. Its regularizer
+            and constraint act on the butterflies' blocks.
 
     Example:
 
@@ -184,24 +167,13 @@ class KLayer(BiasedLayer):
     Args:
         filters: number of output channels.
         depth, radix: as in `KDense`, of each matrix.
-        data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
-        activation: activation function, or `None`.
-        use_bias: whether each output channel has a bias.
-        bias_initializer: initializer of the bias.
-        bias_regularizer, activity_regularizer: optional regularizers.
-        bias_constraint: optional constraint.
         seed: integer, makes the random start reproducible: orthogonal matrices, scaled so that the
             outputs have the variance of the inputs.
+        data_format, activation, use_bias, bias_initializer, bias_regularizer,
+            activity_regularizer, bias_constraint: as in a Keras convolution.
 
     Input shape:
         `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first".
-
-    Output shape:
-        `(batch, *spatial, filters)` or `(batch, filters, *spatial)`.
-
-    Raises:
-        ValueError: for arguments outside these rules, unknown spatial sizes, and matrices of more
-            than 2²⁸ numbers.
 
     Example:
 

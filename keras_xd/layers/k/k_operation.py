@@ -37,9 +37,6 @@ class KOperation:
         warm_start: `"convolution"` or `"random_unitary"`, as in `KOpConv`.
         seed: integer, makes a random start reproducible.
 
-    Raises:
-        ValueError: for arguments outside these rules, and when layers of other sizes share it.
-
     Example:
 
     >>> import keras, keras_xd
@@ -81,11 +78,7 @@ class KOperation:
     def matrix(
         self, layer: keras.layers.Layer, name: str, create: Callable[[], keras.Variable]
     ) -> keras.Variable:
-        """Return the matrix `name` for a layer that is being built, made by `create()` if new.
-
-        Raises:
-            ValueError: if the layer needs matrices of other sizes than those that exist.
-        """
+        """Return the matrix `name` for a layer that is being built, made by `create()` if new."""
         needed = _sizes(layer)
         if self._sizes is None:
             self._sizes, self._first_layer = needed, layer.name
@@ -235,10 +228,6 @@ class KOpConv(ConvolutionKLayer, ConvolutionOfAnyRank):
         operation: a `KOperation` shared with other layers; it has `depth`, `radix`, `warm_start`
             and `seed` of its own, so they are not given here.
         seed: integer, makes a random start reproducible.
-
-    Raises:
-        ValueError: as `XDConv`, for starts with frequency bias or channel gates, and for a shared
-            operation of another size.
 
     Example:
 

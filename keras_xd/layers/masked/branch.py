@@ -27,12 +27,6 @@ class MaskedBranch(ConfiguredLayer, SearchableLayer):
         depth_mask: the `RelativeMask` that the branches share.
         block: the number of this block, from 0, and how many there are: two integers.
 
-    Output shape:
-        That of the input.
-
-    Raises:
-        ValueError: for other arguments, and for a mask of another number of blocks.
-
     Example:
 
     >>> import numpy as np

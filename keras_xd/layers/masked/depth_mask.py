@@ -22,12 +22,6 @@ class StaticDepthMask(StaticMask):
     Args:
         blocks: number of blocks.
 
-    Call arguments:
-        inputs, index: as in `DepthMask`.
-
-    Output shape:
-        That of the input.
-
     Example:
 
     >>> import numpy as np
@@ -62,21 +56,12 @@ class DepthMask(DifferentiableMask):
 
     Args:
         blocks: number of blocks, at least 2.
-        temperature: steepness of the mask. It takes at least 2.57 / temperature of the blocks.
+        temperature, minimum_size, threshold, architecture_regularizer: as in `DifferentiableMask`.
         initial_size: number of blocks that the search begins with; `None`: half of them.
-        minimum_size: number of blocks that no step may go below, or `None`.
-        threshold: the smallest value that is not set to zero.
-        architecture_regularizer: regularizer of the variable.
 
     Call arguments:
         inputs: the output of a residual branch.
         index: the number of its block, counted from 0.
-
-    Output shape:
-        That of the input.
-
-    Raises:
-        ValueError: for arguments outside these rules, and an index that is none of a block.
 
     Example:
 
@@ -146,11 +131,7 @@ class DepthMask(DifferentiableMask):
         return math.prod(input_shape[1:])
 
     def checked_index(self, index: int) -> int:
-        """Return the number of a block.
-
-        Raises:
-            ValueError: if there is no such block.
-        """
+        """Return the number of a block, or raise `ValueError` if there is none."""
         if not validation.is_integer(index) or not 0 <= index < self.blocks:
             raise ValueError(
                 f"`index` must be the number of a block, from 0 to {self.blocks - 1}. "

@@ -43,14 +43,7 @@ _ROUNDING = 1e-5
 
 @check_types
 def coordinates(points: int) -> np.ndarray:
-    """Return the coordinates of an axis, evenly spaced from -1 to 1, as a NumPy array.
-
-    Args:
-        points: number of points, at least 2.
-
-    Raises:
-        ValueError: for fewer points: with a single one there is no size to choose.
-    """
+    """Return the coordinates of two or more points of an axis, evenly spaced from -1 to 1."""
     if points < 2:
         raise ValueError(f"A mask needs an axis of at least 2 points. Received: points={points!r}")
     validation.matrix_numbers(points, "a mask")
@@ -65,9 +58,8 @@ def gaussian(
 
     Args:
         x: coordinates, array or tensor.
-        width: standard deviation, a positive number or scalar tensor, which is learned.
-        centre: coordinate of the largest value, a number.
-        threshold: smallest value that is not zero, a number between 0 and 1.
+        width: a positive number or scalar tensor, which is learned.
+        centre, threshold: numbers.
 
     Reference:
         Equation 1.
@@ -85,8 +77,7 @@ def sigmoid(
     Args:
         x: coordinates, array or tensor.
         offset: coordinate where the value is ½, a number or scalar tensor, which is learned.
-        temperature: steepness, a positive number.
-        threshold: smallest value that is not zero, a number between 0 and 1.
+        temperature, threshold: numbers.
 
     Reference:
         Equation 2.
@@ -96,14 +87,7 @@ def sigmoid(
 
 @check_types
 def product(values: Sequence[Tensor]) -> Tensor:
-    """Return the mask over several axes that is the product of one mask for each of them.
-
-    Args:
-        values: list of tensors, the values along each axis.
-
-    Returns:
-        A tensor with one axis for each.
-    """
+    """Return the mask over several axes, a tensor, that is the product of one mask for each."""
     result = values[0]
     for mask in values[1:]:
         result = ops.expand_dims(result, -1) * mask
@@ -112,25 +96,14 @@ def product(values: Sequence[Tensor]) -> Tensor:
 
 @check_types
 def support(values: Tensor) -> tuple[int, int]:
-    """Return `(start, stop)`, Python integers, of the points where a mask is not zero.
-
-    What is outside need not be rendered.
-
-    Args:
-        values: the mask along one axis, an array or a tensor outside of a traced graph. It must
-            not be zero everywhere.
-    """
+    """Return `(start, stop)` of the points where a mask, outside of a traced graph, is not zero."""
     used = np.flatnonzero(ops.convert_to_numpy(values))
     return int(used[0]), int(used[-1]) + 1
 
 
 @check_types
 def gaussian_edge(width: float | Tensor, threshold: float = THRESHOLD) -> float | Tensor:
-    """Return the distance from the centre at which a Gaussian mask falls to the threshold.
-
-    Reference:
-        Equation 3.
-    """
+    """Return the distance from the centre where a mask falls to the threshold: equation 3."""
     return width * math.sqrt(-2 * math.log(threshold))
 
 
@@ -138,11 +111,7 @@ def gaussian_edge(width: float | Tensor, threshold: float = THRESHOLD) -> float 
 def sigmoid_edge(
     offset: float | Tensor, temperature: float, threshold: float = THRESHOLD
 ) -> float | Tensor:
-    """Return the coordinate at which a sigmoid mask falls to the threshold.
-
-    Reference:
-        Equation 4.
-    """
+    """Return the coordinate at which a sigmoid mask falls to the threshold: equation 4."""
     return offset - math.log(1 / (1 - threshold) - 1) / temperature
 
 
@@ -168,13 +137,8 @@ def gaussian_size(
 ) -> float | Tensor:
     """Return the number of points under a Gaussian mask, continuous and differentiable in `width`.
 
-    It is in proportion to the length of the mask, and `points` for the length that covers the
-    axis from the centre to its farther end. It may exceed `points`: see `clip_straight_through`.
-
-    Args:
-        points: number of points of the axis.
-        width, centre, threshold: as in `gaussian`.
-        initial: a width; the size then is `points` for the mask of this width.
+    It is `points` for the mask that covers the axis from the centre to its farther end, or for one
+    of the width `initial`, and may exceed `points`: see `clip_straight_through`.
 
     Reference:
         Equation 9.
@@ -193,18 +157,9 @@ def sigmoid_size(
 ) -> float | Tensor:
     """Return the number of points under a sigmoid mask, continuous and differentiable in `offset`.
 
-    It is in proportion to the length of the mask, and `points` for the length that covers the
-    axis. It may exceed `points`: see `clip_straight_through`.
-
-    Args:
-        points: number of points of the axis.
-        offset, temperature, threshold: as in `sigmoid`.
-        initial: an offset; the size then is `points` for the mask of this offset, as in the
-            paper's equation 10. From the initial offset of a mask that begins longer than its
-            axis this makes a full axis smaller than `points`.
-
-    Reference:
-        Equation 10.
+    It is `points` for the mask that covers the axis, or for one of the offset `initial`, as in the
+    paper's equation 10: from a mask that begins longer than its axis this makes a full axis
+    smaller than `points`. It may exceed `points`: see `clip_straight_through`.
     """
     whole = 2 if initial is None else 1 + sigmoid_edge(initial, temperature, threshold)
     return points * (1 + sigmoid_edge(offset, temperature, threshold)) / whole
@@ -232,13 +187,6 @@ def gaussian_range(
 
     The smallest mask falls to the threshold one grid step from its centre. The largest has the
     value 0.85 at the farther end of the axis.
-
-    Args:
-        points: number of points of the axis.
-        centre, threshold: as in `gaussian`.
-
-    Raises:
-        ValueError: for fewer than two points.
     """
     step = 2 / (len(coordinates(points)) - 1)
     return gaussian_width(threshold, step), gaussian_width(LARGEST_AT_END, 1 + abs(centre))
@@ -250,12 +198,6 @@ def sigmoid_range(temperature: float, threshold: float = THRESHOLD) -> tuple[flo
 
     The smallest mask has the value 0.95 at the lowest coordinate, which takes some length at its
     temperature; the largest has 0.85 at the highest.
-
-    Args:
-        temperature, threshold: as in `sigmoid`.
-
-    Raises:
-        ValueError: if even the smallest mask is longer than the axis.
     """
     validation.positive_number(temperature, "temperature")
     low = sigmoid_offset(LARGEST_AT_START, -1, temperature)
@@ -271,25 +213,14 @@ def sigmoid_range(temperature: float, threshold: float = THRESHOLD) -> tuple[flo
 
 @check_types
 def initial_width(points: int, centre: float = 0.0, threshold: float = THRESHOLD) -> float:
-    """Return the width that a Gaussian mask begins with: 0.0325, or the smallest if that is more.
-
-    Args:
-        points, centre, threshold: as in `gaussian_range`.
-    """
+    """Return the width that a Gaussian mask begins with, 0.0325 unless the smallest is more."""
     return max(INITIAL_WIDTH, gaussian_range(points, centre, threshold)[0])
 
 
 @check_types
 def initial_offset(size: str, temperature: float, threshold: float = THRESHOLD) -> float:
-    """Return the offset that a sigmoid mask begins with.
-
-    Args:
-        size: `"half"`: half of the axis (width and depth), or `"full"`: the value 0.85 at its end
-            (resolution).
-        temperature, threshold: as in `sigmoid`.
-
-    Raises:
-        ValueError: for another size.
+    """Return the offset that a sigmoid mask begins with: `"half"` of the axis (width and depth), or
+    `"full"`, the value 0.85 at its end (resolution).
     """
     validation.one_of(size, ("half", "full"), "size")
     if size == "half":

@@ -31,15 +31,6 @@ class RelativeMask(DifferentiableMask):
             `DifferentiableMask`.
         initial_value: the value of `m₀` at the last point, from the threshold to 0.85.
 
-    Input shape:
-        Any; the sizes of the masked axes must be known.
-
-    Output shape:
-        That of the input.
-
-    Raises:
-        ValueError: for arguments outside these rules, and as `DifferentiableMask`.
-
     Example:
 
     >>> import numpy as np

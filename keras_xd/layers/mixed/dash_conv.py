@@ -293,9 +293,6 @@ class DashConv(DashConvolution, ConvolutionOfAnyRank):
         `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
         sizes but the batch's must be known.
 
-    Output shape:
-        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
-
     Example:
 
     >>> import numpy as np

@@ -242,9 +242,6 @@ class MixedOperation(MixedConvolution, ConvolutionOfAnyRank):
         `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
         sizes but the batch's must be known.
 
-    Output shape:
-        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
-
     Example:
 
     >>> import numpy as np

@@ -244,9 +244,6 @@ class StructuredLSTM(_StructuredRNN):
             constraints of the kernels excepted. Initializers of the kernels have no meaning;
             regularizers act on each factor.
 
-    Raises:
-        ValueError: as `StructuredDense`, and for `recurrent_dropout`.
-
     Example:
 
     >>> import numpy as np

@@ -53,19 +53,6 @@ class XDCausalConv1D(XDLayer, keras.layers.Conv1D):
             `"random_triangular"` (Gaussian rows), for which `"random_unitary"` stands here too.
         frequency_bias, channel_gates, architecture_regularizer, seed: as in `XDConv`.
 
-    Call arguments:
-        inputs: tensor of three axes. The number of steps must be known when the layer is built; the
-            batch size may be dynamic.
-
-    Input shape:
-        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
-
-    Output shape:
-        `(batch, new_steps, filters)` or `(batch, filters, new_steps)`, as in Keras.
-
-    Raises:
-        ValueError: for arguments outside these rules and an unknown number of steps.
-
     Example:
 
     >>> import keras, numpy as np

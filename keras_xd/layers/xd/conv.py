@@ -117,19 +117,9 @@ class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
             `keras_xd.regularizers`.
         seed: integer, makes a random start reproducible.
 
-    Call arguments:
-        inputs: tensor of `rank + 2` axes. The spatial sizes must be known when the layer is built;
-            the batch size may be dynamic.
-
     Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first".
-
-    Output shape:
-        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
-
-    Raises:
-        ValueError: for arguments outside these rules, unknown spatial sizes, a kernel larger than
-            the padded input, or radices that do not multiply to a size that fits.
+        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first". The
+        spatial sizes must be known when the layer is built.
 
     Example:
 
@@ -244,10 +234,6 @@ class XDConvTranspose(TransposedXDLayer, ConvolutionOfAnyRank):
         depth, radix, frequency_bias, channel_gates, architecture_regularizer, seed: as in `XDConv`.
         warm_start: `"convolution"` (the transposed one), `"zero"`, `"random_unitary"`, or an object
             of `keras_xd.layers.warm_starts` made of these.
-
-    Raises:
-        ValueError: for arguments outside these rules, unknown spatial sizes, or radices that do not
-            multiply to a size that fits.
 
     Example:
 

@@ -43,12 +43,6 @@ class StaticLowRankXD(StaticOperation):
             bias_constraint: as in `StaticXD`.
         periodic: whether inputs and outputs are on the same circle along every axis.
 
-    Input shape:
-        That of the layer it came from, at the same spatial sizes.
-
-    Raises:
-        ValueError: if the spatial sizes are not those it was made for.
-
     Example:
 
     >>> from keras_xd import layers
@@ -96,11 +90,7 @@ class StaticLowRankXD(StaticOperation):
         periodic: bool,
         storage: str | None = None,
     ) -> Self:
-        """Make the static layer of an `XDConv` from the decomposition of its linear map.
-
-        Raises:
-            ValueError: if a number is too large for the type it is to be stored in.
-        """
+        """Make the static layer of an `XDConv` from the decomposition of its linear map."""
         static = built_like(
             layer,
             cls,

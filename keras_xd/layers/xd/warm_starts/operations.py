@@ -34,9 +34,6 @@ class Convolution:
         trainable_dilation: with `True` the distances between the weights are not fixed but made
             by a permutation inside `L`, which is trained: `L` has depth at least 3.
 
-    Raises:
-        ValueError: when a layer is built that cannot express the operation.
-
     Example:
 
     >>> from keras_xd import layers
@@ -296,9 +293,6 @@ class GraphConvolution(Convolution):
             a tuple with one for each of them, or `None` for an axis of a usual convolution, such as
             the steps of signals on a graph. `kernel_size` is 1 on the axes of graphs.
 
-    Raises:
-        ValueError: if the matrix is not square, or the layer is not of that form.
-
     Example:
 
     >>> import numpy as np
@@ -400,9 +394,6 @@ class RandomUnitary(Convolution):
     Args:
         scale: `"variance"`, or `"unitary"` as in the paper on K-operations: `K`, `L`, `M` are all
             unitary, and the outputs as much smaller as the scales above are.
-
-    Raises:
-        ValueError: `scale` is neither.
 
     Example:
 
