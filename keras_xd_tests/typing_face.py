@@ -45,7 +45,7 @@ def searchable_layers() -> list[keras.layers.Layer]:
     assert_type(convolution.kmatrices, dict[str, list[kmatrix.KMatrix]])
     assert_type(convolution.compute_output_shape((None, 8, 8, 3)), tuple[int | None, ...])
     # wrong: layers.XDConv2D(8, "three")
-    # wrong: layers.XDConv(2, 8, 3, channel_gates="yes")
+    # wrong: layers.XDConv2D(8, 3, channel_gates="yes")
     # wrong: layers.XDConv2D(8, 3, kernel_initializer=0.5)
     # wrong: layers.XDConv2D(8)
     # wrong: convolution.compute_output_shape(8)
@@ -77,9 +77,9 @@ def searchable_layers() -> list[keras.layers.Layer]:
         layers.Cutout(8, seed=1),
         # wrong: layers.XDConv2D(4, 3, channel_gate=True),
         # wrong: layers.XDConv1D(4, 3, depth="two"),
-        # wrong: layers.XDConv(2, 4, 3, named="conv"),
+        # wrong: layers.XDConv2D(4, 3, named="conv"),
         # wrong: layers.KOpConv2D(4, 3, operations=shared),
-        # wrong: layers.MixedOperation(2, 4, 3, pertub=0.1),
+        # wrong: layers.MixedOperation2D(4, 3, pertub=0.1),
         # wrong: layers.MaskedConv2D(4, 3, mask_kernels=True),
         # wrong: layers.CKConv2D(kernal_size=9),
         # wrong: layers.KDense("ten"),

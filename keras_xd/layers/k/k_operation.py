@@ -7,12 +7,12 @@ import keras
 import numpy as np
 
 from keras_xd.core import shared_objects, validation
-from keras_xd.core.convolutions import ConvolutionOfAnyRank
+from keras_xd.core.convolutions import ConvolutionOfAnyRank, RankArgument
 from keras_xd.core.type_aliases import Config, ConvOptions, Depth, Radix, Regularizer, Sizes
 from keras_xd.layers.xd import axis_layout, causal, warm_starts
 from keras_xd.layers.xd.base import XDLayer
 from keras_xd.layers.xd.causal import XDCausalConv1D
-from keras_xd.layers.xd.conv import RANKS, ConvolutionXDLayer
+from keras_xd.layers.xd.conv import ConvolutionXDLayer
 from keras_xd.layers.xd.warm_starts import operations
 
 _DEPTH_FROM_SCRATCH = 9
@@ -203,7 +203,7 @@ class ConvolutionKLayer(_KOperationLayer, ConvolutionXDLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class KOpConv(ConvolutionKLayer, ConvolutionOfAnyRank):
+class KOpConv(RankArgument, ConvolutionKLayer, ConvolutionOfAnyRank):
     """N-D K-operation in place of a convolution: all it computes is decided by three K-matrices.
 
     A layer with kernel `w` sums over its input channels
@@ -246,17 +246,6 @@ class KOpConv(ConvolutionKLayer, ConvolutionOfAnyRank):
         Roberts et al., "Searching for Convolutions and a More Ambitious NAS", 2020, Definition
         3.2 and appendix A.
     """
-
-    def __init__(
-        self,
-        rank: int,
-        filters: int,
-        kernel_size: Sizes,
-        *args: Any,
-        **kwargs: Unpack[KOpConvOptions],
-    ):
-        self.rank = validation.one_of(rank, RANKS, "rank")
-        super().__init__(filters, kernel_size, *args, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -12,13 +12,12 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.convolutions import ConvolutionOfAnyRank
+from keras_xd.core.convolutions import ConvolutionOfAnyRank, RankArgument
 from keras_xd.core.randomness import gumbel_noise
-from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
+from keras_xd.core.type_aliases import Config, Shape, Tensor
 from keras_xd.layers.fourier import fft_convolution
 from keras_xd.layers.mixed import window_padding
 from keras_xd.layers.mixed.mixed_operation import MixedConvolution, MixedOptions
-from keras_xd.layers.mixed.operation_layer import OperationOptions
 
 KERNEL_SIZES = (3, 5, 7, 9)
 DILATIONS = (1, 3, 7, 15)
@@ -26,19 +25,6 @@ RELAXATIONS = ("softmax", "gumbel")
 CONVOLUTIONS = ("auto", "direct", "fourier")
 # How much longer a multiply–add of transforms takes than one of convolutions, measured on a CPU.
 _FOURIER_COST = 10.0
-
-
-class DashOptions(OperationOptions, total=False):
-    """Keyword arguments of a `DashConv` after the size of its kernel."""
-
-    kernel_sizes: Sequence[int]
-    dilations: Sequence[int]
-    relaxation: str
-    temperature: float
-    convolution: str
-    other_weight: float | None
-    update: str
-    seed: int | None
 
 
 class DashConvolution(MixedConvolution):
@@ -255,7 +241,7 @@ class DashConvolution(MixedConvolution):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class DashConv(DashConvolution, ConvolutionOfAnyRank):
+class DashConv(RankArgument, DashConvolution, ConvolutionOfAnyRank):
     """A convolution of searched kernel size and dilation: all candidates in one convolution.
 
     The candidates are convolutions of all `kernel_sizes` `k` with all `dilations` `d`, each with a
@@ -308,17 +294,6 @@ class DashConv(DashConvolution, ConvolutionOfAnyRank):
     Reference:
         Shen, Khodak, Talwalkar, "Efficient Architecture Search for Diverse Tasks", 2022.
     """
-
-    def __init__(
-        self,
-        rank: int,
-        filters: int,
-        kernel_size: Sizes = 3,
-        *args: Any,
-        **kwargs: Unpack[DashOptions],
-    ):
-        self.rank = validation.one_of(rank, (1, 2, 3), "rank")
-        super().__init__(filters, kernel_size, *args, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_xd.core import validation
 from keras_xd.core.configured import arguments_of, built_like
-from keras_xd.core.convolutions import ConvolutionOfAnyRank
+from keras_xd.core.convolutions import ConvolutionOfAnyRank, RankArgument
 from keras_xd.core.mixtures import (
     UPDATES,
     CandidateMixture,
@@ -196,7 +196,7 @@ class MixedConvolution(OperationLayer, CandidateMixture):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class MixedOperation(MixedConvolution, ConvolutionOfAnyRank):
+class MixedOperation(RankArgument, MixedConvolution, ConvolutionOfAnyRank):
     """A convolution mixed with other operations, by probabilities that are searched.
 
     With the operations `o` of the candidates, one of which is the convolution of the layer's own
@@ -261,16 +261,7 @@ class MixedOperation(MixedConvolution, ConvolutionOfAnyRank):
         Search", 2021 (GAEA).
     """
 
-    def __init__(
-        self,
-        rank: int,
-        filters: int,
-        kernel_size: Sizes = 3,
-        *args: Any,
-        **kwargs: Unpack[MixedOptions],
-    ):
-        self.rank = validation.one_of(rank, (1, 2), "rank")
-        super().__init__(filters, kernel_size, *args, **kwargs)
+    ranks = (1, 2)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -5,12 +5,10 @@ from typing import Any, Unpack
 import keras
 
 from keras_xd.core import validation
-from keras_xd.core.convolutions import ConvolutionOfAnyRank
+from keras_xd.core.convolutions import ConvolutionOfAnyRank, RankArgument
 from keras_xd.core.type_aliases import ConvOptions, KernelOptions, Sizes
 from keras_xd.layers.xd import axis_layout
 from keras_xd.layers.xd.base import XDLayer, XDOptions
-
-RANKS = (1, 2, 3)
 
 
 class SlidingXDOptions(XDOptions, total=False):
@@ -73,7 +71,7 @@ class ConvolutionXDLayer(SlidingXDLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
+class XDConv(RankArgument, ConvolutionXDLayer, ConvolutionOfAnyRank):
     """N-D XD-operation: a convolution with searched K-matrices in place of the Fourier transforms.
 
     A convolution multiplies by a kernel's spectrum between a Fourier transform and its inverse. An
@@ -139,17 +137,6 @@ class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
         equation 5.
     """
 
-    def __init__(
-        self,
-        rank: int,
-        filters: int,
-        kernel_size: Sizes,
-        *args: Any,
-        **kwargs: Unpack[XDConvOptions],
-    ):
-        self.rank = validation.one_of(rank, RANKS, "rank")
-        super().__init__(filters, kernel_size, *args, **kwargs)
-
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class XDConv1D(ConvolutionXDLayer, keras.layers.Conv1D):
@@ -214,7 +201,7 @@ class TransposedXDLayer(XDLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class XDConvTranspose(TransposedXDLayer, ConvolutionOfAnyRank):
+class XDConvTranspose(RankArgument, TransposedXDLayer, ConvolutionOfAnyRank):
     """N-D XD-operation in place of a transposed convolution, of any stride and padding.
 
     The operation of `XDConv` on inputs that stand `strides` apart on the axis of the outputs:
@@ -252,17 +239,6 @@ class XDConvTranspose(TransposedXDLayer, ConvolutionOfAnyRank):
     Reference:
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
     """
-
-    def __init__(
-        self,
-        rank: int,
-        filters: int,
-        kernel_size: Sizes,
-        *args: Any,
-        **kwargs: Unpack[XDConvTransposeOptions],
-    ):
-        self.rank = validation.one_of(rank, RANKS, "rank")
-        super().__init__(filters, kernel_size, *args, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -4,8 +4,7 @@ from typing import Any, Unpack
 
 import keras
 
-from keras_xd.core import validation
-from keras_xd.core.convolutions import ConvolutionOfAnyRank
+from keras_xd.core.convolutions import ConvolutionOfAnyRank, RankArgument
 from keras_xd.core.type_aliases import (
     Activation,
     Constraint,
@@ -15,7 +14,7 @@ from keras_xd.core.type_aliases import (
     Shape,
     Sizes,
 )
-from keras_xd.layers.xd.conv import RANKS, SlidingXDLayer, SlidingXDOptions
+from keras_xd.layers.xd.conv import SlidingXDLayer, SlidingXDOptions
 
 
 class XDDepthwiseOptions(LayerOptions, SlidingXDOptions, total=False):
@@ -65,7 +64,7 @@ class DepthwiseXDLayer(SlidingXDLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class XDDepthwiseConv(DepthwiseXDLayer, ConvolutionOfAnyRank):
+class XDDepthwiseConv(RankArgument, DepthwiseXDLayer, ConvolutionOfAnyRank):
     """N-D XD-operation on every channel by itself, in place of a depthwise convolution.
 
     With `m` kernels for each channel (`depth_multiplier`) output channel `m j + q` is
@@ -104,12 +103,6 @@ class XDDepthwiseConv(DepthwiseXDLayer, ConvolutionOfAnyRank):
     Reference:
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
     """
-
-    def __init__(
-        self, rank: int, kernel_size: Sizes, *args: Any, **kwargs: Unpack[XDDepthwiseOptions]
-    ):
-        self.rank = validation.one_of(rank, RANKS, "rank")
-        super().__init__(kernel_size, *args, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

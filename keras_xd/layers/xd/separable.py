@@ -8,7 +8,7 @@ import keras
 
 from keras_xd.core import convolutions, validation
 from keras_xd.core.configured import ClassSignature, ConfiguredLayer
-from keras_xd.core.convolutions import ConvolutionOfAnyRank
+from keras_xd.core.convolutions import ConvolutionOfAnyRank, RankArgument
 from keras_xd.core.searchable import NEUTRAL, SearchableLayer
 from keras_xd.core.type_aliases import (
     Config,
@@ -21,7 +21,7 @@ from keras_xd.core.type_aliases import (
     Tensor,
 )
 from keras_xd.layers.xd import finalized_sizes
-from keras_xd.layers.xd.conv import RANKS, XDConv
+from keras_xd.layers.xd.conv import XDConv
 from keras_xd.layers.xd.depthwise import DepthwiseXDLayer, XDDepthwiseConv, XDDepthwiseOptions
 
 POINTWISE = {1: keras.layers.Conv1D, 2: keras.layers.Conv2D, 3: keras.layers.Conv3D}
@@ -39,12 +39,11 @@ DEPTHWISE = (
 
 
 class XDSeparableOptions(XDDepthwiseOptions, total=False):
-    """Keyword arguments of an `XDSeparableConv` after the size of its kernel."""
+    """Those of an `XDDepthwiseConv`, and of the pointwise kernel."""
 
     pointwise_initializer: Initializer
     pointwise_regularizer: Regularizer
     pointwise_constraint: Constraint
-    search_pointwise: bool
 
 
 class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
@@ -58,7 +57,7 @@ class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
         kernel_size: Sizes,
         *args: Any,
         search_pointwise: bool = False,
-        **kwargs: Unpack[XDDepthwiseOptions],
+        **kwargs: Unpack[XDSeparableOptions],
     ):
         options: dict[str, Any] = dict(kwargs)
         search = {name: options.pop(name) for name in SEARCH if name in options}
@@ -216,7 +215,7 @@ class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class XDSeparableConv(SeparableXDLayer, ConvolutionOfAnyRank):
+class XDSeparableConv(RankArgument, SeparableXDLayer, ConvolutionOfAnyRank):
     """N-D XD-operation in place of a depthwise-separable convolution.
 
     The composition of an `XDDepthwiseConv` and a pointwise operation, a convolution of kernel size
@@ -257,17 +256,6 @@ class XDSeparableConv(SeparableXDLayer, ConvolutionOfAnyRank):
     Reference:
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
     """
-
-    def __init__(
-        self,
-        rank: int,
-        filters: int,
-        kernel_size: Sizes,
-        *args: Any,
-        **kwargs: Unpack[XDSeparableOptions],
-    ):
-        self.rank = validation.one_of(rank, RANKS, "rank")
-        super().__init__(filters, kernel_size, *args, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
