@@ -1,6 +1,5 @@
 """The architecture weights of relaxed cells."""
 
-import math
 import random
 from collections.abc import Sequence
 from typing import Unpack
@@ -15,6 +14,7 @@ from keras_xd.core.mixtures import (
     SMALLEST_PROBABILITY,
     UPDATES,
     ProbabilityFloor,
+    described,
     with_update,
 )
 from keras_xd.core.randomness import gumbel_noise
@@ -315,16 +315,8 @@ class ArchitectureLogits(ConfiguredLayer):
         are the `edge_probabilities` too.
         """
         values = ops.convert_to_numpy(self.operation_probabilities)[: self.logits.shape[0]]
-        values = np.asarray(values, "float64")
-        logarithms = np.log(np.where(values > 0, values, 1.0))
-        entropy = abs(float(-np.sum(values * logarithms) / len(values)))
-        relative = entropy / math.log(len(self.operations))
-        means = zip(self.operations, values.mean(axis=0), strict=True)
-        found = {
-            "probabilities": values,
-            **{f"probability/{name}": float(mean) for name, mean in means},
-        }
-        found |= {"entropy": entropy, "entropy/relative": relative}
+        found = {"probabilities": np.asarray(values, "float64")}
+        found |= described(self.operations, found["probabilities"])
         if self.edge_logits is not None:
             found["edge_probabilities"] = ops.convert_to_numpy(self.edge_probabilities)
         return found

@@ -130,7 +130,7 @@ class DerivedCell(OperatorCell):
         return [(edge, name) for edge, name, _ in self._edges]
 
     @property
-    def used_operations(self) -> tuple[str, ...]:
+    def operation_names(self) -> tuple[str, ...]:
         """The names of all operations in the cell."""
         return tuple(name for _, name, _ in self._edges)
 
@@ -149,7 +149,7 @@ class DerivedCell(OperatorCell):
         self, block: int, nodes: list[Tensor], common: dict[Any, Tensor], training: bool | None
     ) -> Tensor:
         """Return the surrogate node of a block: equations 2 and 3."""
-        outcomes = Outcomes(largest_span(self.used_operations))
+        outcomes = Outcomes(largest_span(self.operation_names))
         for number in range(3 * block, 3 * block + 2):
             _, name, source = self._edges[number]
             x = self.operated(nodes[source])
@@ -167,7 +167,7 @@ class DerivedCell(OperatorCell):
         self, block: int, surrogate: Tensor, common: dict[Any, Tensor], training: bool | None
     ) -> Tensor:
         """Return the node of a block: equations 4 and 5."""
-        outcomes = Outcomes(largest_span(self.used_operations))
+        outcomes = Outcomes(largest_span(self.operation_names))
         _, name, _ = self._edges[3 * block + 2]
         layer = self.operations[3 * block + 2]
         outcomes.add(outcome_kind(name), layer(surrogate, training=training))

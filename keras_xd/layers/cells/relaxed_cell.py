@@ -191,11 +191,6 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         return self.architecture.tiers
 
     @property
-    def used_operations(self) -> tuple[str, ...]:
-        """The names of all operations in the cell."""
-        return self.operation_names
-
-    @property
     def operation_names(self) -> tuple[str, ...]:
         """The names of the operations, in the order of the logits' columns."""
         return self.architecture.operations

@@ -80,11 +80,6 @@ class EinsumEquation:
         """The axes of kernel and outputs."""
         return tuple(axis for axis in self.kernel if axis in self.outputs)
 
-    @property
-    def kernel_order(self):
-        """The order of the kernel's axes in which it is a matrix."""
-        return [self.kernel.index(axis) for axis in (*self.contracted, *self.units)]
-
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class StructuredEinsumDense(BiasedLayer, base.FactorFiles):
@@ -223,7 +218,8 @@ class StructuredEinsumDense(BiasedLayer, base.FactorFiles):
     def _matrix(self, kernel):
         """Return a kernel of the equation as a matrix `(inputs, units)`."""
         parsed, _ = self._sizes(self.get_build_config()["input_shape"])
-        matrix = ops.convert_to_numpy(kernel).transpose(parsed.kernel_order)
+        order = [parsed.kernel.index(axis) for axis in (*parsed.contracted, *parsed.units)]
+        matrix = ops.convert_to_numpy(kernel).transpose(order)
         return matrix.reshape(self.kernel.inputs, self.kernel.units)
 
     def kernel_of(self, matrix: Tensor) -> Tensor:

@@ -174,13 +174,8 @@ class CausalConvolution(warm_starts.Convolution):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class CausalZero(CausalConvolution):
+class CausalZero(CausalConvolution, warm_starts.Zero):
     """The start "zero" of `XDCausalConv1D`."""
-
-    needs_channel_gates = True
-
-    def channel_gates(self, channels, filters):
-        return np.zeros((channels, filters))
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
