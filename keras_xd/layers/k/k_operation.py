@@ -33,8 +33,8 @@ class KOperation:
     Args:
         depth: number of butterflies in each matrix, an integer or a triple `(K_1, M, K_2)`; `None`:
             9 from scratch, else 1.
-        radix: block sizes of the butterflies, as in `XDConv`.
-        warm_start: `"convolution"` or `"random_unitary"`, as in `KOpConv`.
+        radix: block sizes of the butterflies, as in `XDConv2D`.
+        warm_start: `"convolution"` or `"random_unitary"`, as in `KOpConv2D`.
         seed: integer, makes a random start reproducible.
 
     Raises:
@@ -211,52 +211,7 @@ class ConvolutionKLayer(_KOperationLayer, ConvolutionXDLayer):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class KOpConv(ConvolutionKLayer, ConvolutionOfAnyRank):
-    """N-D K-operation in place of a convolution: all it computes is decided by three K-matrices.
-
-    A layer with kernel `w` sums over its input channels
-
-        y_i = Σ_j Re( K_1 · diag(M w[i, j]) · K_2 · x_j )
-
-    with one operation `(K_1, M, K_2)` for all pairs of channels. It is the `XDConv` of matrices
-    `K = K_1`, `L = M` and `M = K_2` without frequency bias and channel gates, which also name its
-    weights. With `warm_start="convolution"` (unitary inverse DFT, unscaled DFT, unitary DFT) it
-    equals the Keras convolution of the same arguments.
-
-    Args:
-        rank, filters, kernel_size, *args: as in `XDConv`, by position or by name: all arguments of
-            a Keras convolution.
-        depth: number of butterflies in each matrix, an integer or a triple `(K_1, M, K_2)`; `None`:
-            9 from scratch, else 1.
-        radix: block sizes of the butterflies, as in `XDConv`.
-        warm_start: `"convolution"`; or `"random_unitary"` for a search from scratch, in which every
-            stage is Haar-random unitary, `M` is scaled by `√n` as the DFT of a convolution is and
-            `K_1` so that the outputs have the variance of a convolution's; or an object of
-            `keras_xd.layers.warm_starts` without frequency bias and channel gates.
-        operation: a `KOperation` shared with other layers; it has `depth`, `radix`, `warm_start`
-            and `seed` of its own, so they are not given here.
-        seed: integer, makes a random start reproducible.
-
-    Raises:
-        ValueError: as `XDConv`, for starts with frequency bias or channel gates, and for a shared
-            operation of another size.
-
-    Example:
-
-    >>> import keras, numpy as np
-    >>> from keras_xd import layers
-    >>> signal = np.random.default_rng(0).normal(size=(2, 17, 3)).astype("float32")
-    >>> convolution = keras.layers.Conv1D(4, 3, padding="same")
-    >>> expected = convolution(signal)
-    >>> operation = layers.KOpConv(1, 4, 3, padding="same")
-    >>> _ = operation(signal)
-    >>> _ = operation.kernel.assign(convolution.kernel)
-    >>> bool(np.allclose(operation(signal), expected, atol=1e-5))
-    True
-
-    Reference:
-        Roberts et al., "Searching for Convolutions and a More Ambitious NAS", 2020, Definition
-        3.2 and appendix A.
-    """
+    """As `KOpConv2D`, of any `rank`."""
 
     def __init__(
         self,
@@ -272,21 +227,65 @@ class KOpConv(ConvolutionKLayer, ConvolutionOfAnyRank):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class KOpConv1D(ConvolutionKLayer, keras.layers.Conv1D):
-    """As `KOpConv`, over one spatial axis."""
+    """As `KOpConv2D`, over one spatial axis."""
 
     rank = 1
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class KOpConv2D(ConvolutionKLayer, keras.layers.Conv2D):
-    """As `KOpConv`, over two spatial axes."""
+    """K-operation in place of a convolution: all it computes is decided by three K-matrices.
+
+    A layer with kernel `w` sums over its input channels
+
+        y_i = Σ_j Re( K_1 · diag(M w[i, j]) · K_2 · x_j )
+
+    with one operation `(K_1, M, K_2)` for all pairs of channels. It is the `XDConv2D` of matrices
+    `K = K_1`, `L = M` and `M = K_2` without frequency bias and channel gates, which also name its
+    weights. With `warm_start="convolution"` (unitary inverse DFT, unscaled DFT, unitary DFT) it
+    equals the Keras convolution of the same arguments.
+
+    Args:
+        filters, kernel_size, *args: these and all others of a Keras convolution.
+        depth: number of butterflies in each matrix, an integer or a triple `(K_1, M, K_2)`; `None`:
+            9 from scratch, else 1.
+        radix: block sizes of the butterflies, as in `XDConv2D`.
+        warm_start: `"convolution"`; or `"random_unitary"` for a search from scratch, in which every
+            stage is Haar-random unitary, `M` is scaled by `√n` as the DFT of a convolution is and
+            `K_1` so that the outputs have the variance of a convolution's; or an object of
+            `keras_xd.layers.warm_starts` without frequency bias and channel gates.
+        operation: a `KOperation` shared with other layers; it has `depth`, `radix`, `warm_start`
+            and `seed` of its own, so they are not given here.
+        seed: integer, makes a random start reproducible.
+
+    Raises:
+        ValueError: as `XDConv2D`, for starts with frequency bias or channel gates, and for a shared
+            operation of another size.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from keras_xd import layers
+    >>> images = np.random.default_rng(0).normal(size=(2, 9, 9, 3)).astype("float32")
+    >>> convolution = keras.layers.Conv2D(4, 3, padding="same")
+    >>> expected = convolution(images)
+    >>> operation = layers.KOpConv2D(4, 3, padding="same")
+    >>> _ = operation(images)
+    >>> _ = operation.kernel.assign(convolution.kernel)
+    >>> bool(np.allclose(operation(images), expected, atol=1e-5))
+    True
+
+    Reference:
+        Roberts et al., "Searching for Convolutions and a More Ambitious NAS", 2020, Definition
+        3.2 and appendix A.
+    """
 
     rank = 2
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class KOpConv3D(ConvolutionKLayer, keras.layers.Conv3D):
-    """As `KOpConv`, over three spatial axes."""
+    """As `KOpConv2D`, over three spatial axes."""
 
     rank = 3
 
@@ -301,7 +300,7 @@ class KOpCausalConv1D(_KOperationLayer, XDCausalConv1D):
 
     Args:
         filters, kernel_size, *args, **kwargs: as in `XDCausalConv1D`.
-        depth, operation, seed: as in `KOpConv`.
+        depth, operation, seed: as in `KOpConv2D`.
         warm_start: `"convolution"` or `"random_triangular"`.
 
     Example:

@@ -51,7 +51,7 @@ class XDCausalConv1D(XDLayer, keras.layers.Conv1D):
         depth: number of factors of each matrix, an integer or a triple `(K, L, M)`.
         warm_start: `"convolution"`, `"zero"` (the same with closed channel gates) or
             `"random_triangular"` (Gaussian rows), for which `"random_unitary"` stands here too.
-        frequency_bias, channel_gates, architecture_regularizer, seed: as in `XDConv`.
+        frequency_bias, channel_gates, architecture_regularizer, seed: as in `XDConv2D`.
 
     Call arguments:
         inputs: tensor of three axes. The number of steps must be known when the layer is built; the

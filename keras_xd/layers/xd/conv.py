@@ -74,80 +74,7 @@ class ConvolutionXDLayer(SlidingXDLayer):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
-    """N-D XD-operation: a convolution with searched K-matrices in place of the Fourier transforms.
-
-    A convolution multiplies by a kernel's spectrum between a Fourier transform and its inverse. An
-    XD-operation lets the three transforms be any Kaleidoscope matrices `K`, `L`, `M`, shared by all
-    channels and trained beside the kernel `w`, as are a bias `b` of the spectrum and gates `C` of
-    the channels:
-
-        y_i = Σ_j C[i, j] · Re( K · diag(L w[i, j] + b) · M · x_j )
-
-    For several spatial axes each matrix is a Kronecker product of one K-matrix per axis. `b` and
-    `C` let an operation become a skip connection or a pooling, which ignore the kernel. They have
-    two parameters per point of the padded input and one per pair of channels, and a step of
-    training takes as long as without them: `C ∘ (L w + b) = L (C ∘ w) + b ⊗ C`. Without them the
-    layer is a K-operation. With `warm_start="convolution"` the layer is a drop-in for the Keras
-    convolution of the same arguments: the same weights `kernel` and `bias`, the same outputs to
-    float32 rounding.
-    Use `XDConv1D`, `XDConv2D` or `XDConv3D` for a fixed rank.
-
-    Args:
-        rank: number of spatial axes, 1, 2 or 3.
-        padding: `"valid"`, `"same"`, `"causal"` (rank 1), as in Keras, or `"circular"`: as "same",
-            with the input continued periodically instead of by zeros.
-        dilation_rate: integer or tuple; together with strides too, unlike in Keras.
-        filters, kernel_size, *args: these and all others of a Keras convolution.
-        window_size: integer or tuple, at most `kernel_size` and by default equal to it: the size of
-            the window that padding and output sizes are counted for. The weights around it, the
-            odd one after it, let the kernel grow beyond that of the convolution it starts from.
-        depth: number of butterflies in each K-matrix, an integer or a triple `(K, L, M)`.
-        radix: block sizes of the butterflies: `None` (prime factors), the largest block size, a
-            tuple of radices for every axis, or a tuple of `rank` such tuples. `"fastest"`: prime
-            factors of a padded size that is estimated to be fast, such as 33, where `None` takes
-            the one with the fewest parameters, 36.
-        warm_start: the operation the search begins with: `"convolution"`, `"average_pooling"`,
-            `"identity"`, `"zero"`, `"fourier_operator"`, `"random_unitary"` to search from scratch,
-            or an object of `keras_xd.layers.warm_starts`.
-        frequency_bias: whether there is a bias `b`, at first 0 if the start needs none; `None`:
-            only where the start needs it.
-        channel_gates: whether there are gates `C`, at first 1 if the start needs none, with groups
-            on the connections inside each group; `None`: only where the start needs them.
-        architecture_regularizer: regularizer of each of `K`, `L`, `M`, `b` and `C`: Keras' or of
-            `keras_xd.regularizers`.
-        seed: integer, makes a random start reproducible.
-
-    Call arguments:
-        inputs: tensor of `rank + 2` axes. The spatial sizes must be known when the layer is built;
-            the batch size may be dynamic.
-
-    Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first".
-
-    Output shape:
-        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
-
-    Raises:
-        ValueError: for arguments outside these rules, unknown spatial sizes, a kernel larger than
-            the padded input, or radices that do not multiply to a size that fits.
-
-    Example:
-
-    >>> import keras, numpy as np
-    >>> from keras_xd import layers
-    >>> images = np.random.default_rng(0).normal(size=(2, 17, 17, 3)).astype("float32")
-    >>> convolution = keras.layers.Conv2D(4, 3, padding="same")
-    >>> expected = convolution(images)
-    >>> operation = layers.XDConv(2, 4, 3, padding="same", depth=3)
-    >>> _ = operation(images)
-    >>> _ = operation.kernel.assign(convolution.kernel)
-    >>> bool(np.allclose(operation(images), expected, atol=1e-5))
-    True
-
-    Reference:
-        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, Definition 3.2 and
-        equation 5.
-    """
+    """As `XDConv2D`, of any `rank`."""
 
     def __init__(
         self,
@@ -163,21 +90,92 @@ class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class XDConv1D(ConvolutionXDLayer, keras.layers.Conv1D):
-    """As `XDConv`, over one spatial axis."""
+    """As `XDConv2D`, over one spatial axis."""
 
     rank = 1
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class XDConv2D(ConvolutionXDLayer, keras.layers.Conv2D):
-    """As `XDConv`, over two spatial axes."""
+    """XD-operation: a convolution with searched K-matrices in place of the Fourier transforms.
+
+    A convolution multiplies by a kernel's spectrum between a Fourier transform and its inverse. An
+    XD-operation lets the three transforms be any Kaleidoscope matrices `K`, `L`, `M`, shared by all
+    channels and trained beside the kernel `w`, as are a bias `b` of the spectrum and gates `C` of
+    the channels:
+
+        y_i = Σ_j C[i, j] · Re( K · diag(L w[i, j] + b) · M · x_j )
+
+    For two spatial axes each matrix is a Kronecker product of one K-matrix per axis. `b` and
+    `C` let an operation become a skip connection or a pooling, which ignore the kernel. They have
+    two parameters per point of the padded input and one per pair of channels, and a step of
+    training takes as long as without them: `C ∘ (L w + b) = L (C ∘ w) + b ⊗ C`. Without them the
+    layer is a K-operation. With `warm_start="convolution"` the layer is a drop-in for the Keras
+    convolution of the same arguments: the same weights `kernel` and `bias`, the same outputs to
+    float32 rounding.
+
+    Args:
+        padding: `"valid"`, `"same"`, `"causal"` (of `XDConv1D`), as in Keras, or `"circular"`: as
+            "same", with the input continued periodically instead of by zeros.
+        dilation_rate: integer or tuple; together with strides too, unlike in Keras.
+        filters, kernel_size, *args: these and all others of a Keras convolution.
+        window_size: integer or tuple, at most `kernel_size` and by default equal to it: the size of
+            the window that padding and output sizes are counted for. The weights around it, the
+            odd one after it, let the kernel grow beyond that of the convolution it starts from.
+        depth: number of butterflies in each K-matrix, an integer or a triple `(K, L, M)`.
+        radix: block sizes of the butterflies: `None` (prime factors), the largest block size, a
+            tuple of radices for every axis, or a tuple of such tuples, one for each axis.
+            `"fastest"`: prime factors of a padded size that is estimated to be fast, such as 33,
+            where `None` takes the one with the fewest parameters, 36.
+        warm_start: the operation the search begins with: `"convolution"`, `"average_pooling"`,
+            `"identity"`, `"zero"`, `"fourier_operator"`, `"random_unitary"` to search from scratch,
+            or an object of `keras_xd.layers.warm_starts`.
+        frequency_bias: whether there is a bias `b`, at first 0 if the start needs none; `None`:
+            only where the start needs it.
+        channel_gates: whether there are gates `C`, at first 1 if the start needs none, with groups
+            on the connections inside each group; `None`: only where the start needs them.
+        architecture_regularizer: regularizer of each of `K`, `L`, `M`, `b` and `C`: Keras' or of
+            `keras_xd.regularizers`.
+        seed: integer, makes a random start reproducible.
+
+    Call arguments:
+        inputs: images. The spatial sizes must be known when the layer is built;
+            the batch size may be dynamic.
+
+    Input shape:
+        `(batch, height, width, channels)`, or `(batch, channels, height, width)`.
+
+    Output shape:
+        That of the Keras convolution.
+
+    Raises:
+        ValueError: for arguments outside these rules, unknown spatial sizes, a kernel larger than
+            the padded input, or radices that do not multiply to a size that fits.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from keras_xd import layers
+    >>> images = np.random.default_rng(0).normal(size=(2, 17, 17, 3)).astype("float32")
+    >>> convolution = keras.layers.Conv2D(4, 3, padding="same")
+    >>> expected = convolution(images)
+    >>> operation = layers.XDConv2D(4, 3, padding="same", depth=3)
+    >>> _ = operation(images)
+    >>> _ = operation.kernel.assign(convolution.kernel)
+    >>> bool(np.allclose(operation(images), expected, atol=1e-5))
+    True
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, Definition 3.2 and
+        equation 5.
+    """
 
     rank = 2
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class XDConv3D(ConvolutionXDLayer, keras.layers.Conv3D):
-    """As `XDConv`, over three spatial axes."""
+    """As `XDConv2D`, over three spatial axes."""
 
     rank = 3
 
@@ -225,47 +223,7 @@ class TransposedXDLayer(XDLayer):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class XDConvTranspose(TransposedXDLayer, ConvolutionOfAnyRank):
-    """N-D XD-operation in place of a transposed convolution, of any stride and padding.
-
-    The operation of `XDConv` on inputs that stand `strides` apart on the axis of the outputs:
-
-        y_i = Σ_j C[i, j] · Re( K · diag(L w[i, j] + b) · M · u_j ),   u_j[stride · s] = x_j[s]
-
-    With `warm_start="convolution"` it is a drop-in for the transposed Keras convolution of the same
-    arguments. `M` has only the columns of the inputs, so the zeros between them cost nothing.
-    Use `XDConv1DTranspose`, `XDConv2DTranspose` or `XDConv3DTranspose` for a fixed rank.
-
-    Args:
-        rank: number of spatial axes, 1, 2 or 3.
-        padding: `"valid"` or `"same"`, as in Keras, or `"circular"`: as "same", but what would be
-            cut off at one end is added at the other.
-        dilation_rate: integer or tuple; together with strides too, unlike in Keras.
-        filters, kernel_size, *args: these and all others of a transposed Keras convolution.
-        depth, radix, frequency_bias, channel_gates, architecture_regularizer, seed: as in `XDConv`.
-        warm_start: `"convolution"` (the transposed one), `"zero"`, `"random_unitary"`, or an object
-            of `keras_xd.layers.warm_starts` made of these.
-
-    Raises:
-        ValueError: for arguments outside these rules, unknown spatial sizes, or radices that do not
-            multiply to a size that fits.
-
-    Example:
-
-    >>> import keras, numpy as np
-    >>> from keras_xd import layers
-    >>> images = np.random.default_rng(0).normal(size=(2, 8, 8, 3)).astype("float32")
-    >>> convolution = keras.layers.Conv2DTranspose(4, 5, strides=2, padding="same")
-    >>> expected = convolution(images)
-    >>> operation = layers.XDConvTranspose(2, 4, 5, strides=2, padding="same", depth=3)
-    >>> operation(images).shape
-    TensorShape([2, 16, 16, 4])
-    >>> _ = operation.kernel.assign(convolution.kernel)
-    >>> bool(np.allclose(operation(images), expected, atol=1e-5))
-    True
-
-    Reference:
-        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
-    """
+    """As `XDConv2DTranspose`, of any `rank`."""
 
     def __init__(
         self,
@@ -281,21 +239,60 @@ class XDConvTranspose(TransposedXDLayer, ConvolutionOfAnyRank):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class XDConv1DTranspose(TransposedXDLayer, keras.layers.Conv1DTranspose):
-    """As `XDConvTranspose`, over one spatial axis."""
+    """As `XDConv2DTranspose`, over one spatial axis."""
 
     rank = 1
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class XDConv2DTranspose(TransposedXDLayer, keras.layers.Conv2DTranspose):
-    """As `XDConvTranspose`, over two spatial axes."""
+    """XD-operation in place of a transposed convolution, of any stride and padding.
+
+    The operation of `XDConv2D` on inputs that stand `strides` apart on the axis of the outputs:
+
+        y_i = Σ_j C[i, j] · Re( K · diag(L w[i, j] + b) · M · u_j ),   u_j[stride · s] = x_j[s]
+
+    With `warm_start="convolution"` it is a drop-in for the transposed Keras convolution of the same
+    arguments. `M` has only the columns of the inputs, so the zeros between them cost nothing.
+
+    Args:
+        padding: `"valid"` or `"same"`, as in Keras, or `"circular"`: as "same", but what would be
+            cut off at one end is added at the other.
+        dilation_rate: integer or tuple; together with strides too, unlike in Keras.
+        filters, kernel_size, *args: these and all others of a transposed Keras convolution.
+        depth, radix, frequency_bias, channel_gates, architecture_regularizer, seed: as in
+            `XDConv2D`.
+        warm_start: `"convolution"` (the transposed one), `"zero"`, `"random_unitary"`, or an object
+            of `keras_xd.layers.warm_starts` made of these.
+
+    Raises:
+        ValueError: for arguments outside these rules, unknown spatial sizes, or radices that do not
+            multiply to a size that fits.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from keras_xd import layers
+    >>> images = np.random.default_rng(0).normal(size=(2, 8, 8, 3)).astype("float32")
+    >>> convolution = keras.layers.Conv2DTranspose(4, 5, strides=2, padding="same")
+    >>> expected = convolution(images)
+    >>> operation = layers.XDConv2DTranspose(4, 5, strides=2, padding="same", depth=3)
+    >>> operation(images).shape
+    TensorShape([2, 16, 16, 4])
+    >>> _ = operation.kernel.assign(convolution.kernel)
+    >>> bool(np.allclose(operation(images), expected, atol=1e-5))
+    True
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
+    """
 
     rank = 2
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class XDConv3DTranspose(TransposedXDLayer, keras.layers.Conv3DTranspose):
-    """As `XDConvTranspose`, over three spatial axes."""
+    """As `XDConv2DTranspose`, over three spatial axes."""
 
     rank = 3
 

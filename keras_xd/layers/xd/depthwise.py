@@ -66,44 +66,7 @@ class DepthwiseXDLayer(SlidingXDLayer):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class XDDepthwiseConv(DepthwiseXDLayer, ConvolutionOfAnyRank):
-    """N-D XD-operation on every channel by itself, in place of a depthwise convolution.
-
-    With `m` kernels for each channel (`depth_multiplier`) output channel `m j + q` is
-
-        y[m j + q] = C[j, q] · Re( K · diag(L w[j, q] + b) · M · x_j )
-
-    With `warm_start="convolution"` it is a drop-in for the depthwise Keras convolution of the same
-    arguments. Use `XDDepthwiseConv1D` or `XDDepthwiseConv2D` for a fixed rank.
-
-    Args:
-        rank: number of spatial axes, 1, 2 or 3.
-        padding, dilation_rate: as in `XDConv`, without "causal".
-        kernel_size, *args: these and all others of a depthwise Keras convolution.
-        window_size, depth, radix, warm_start, frequency_bias, channel_gates,
-            architecture_regularizer, seed: as in `XDConv`.
-
-    Output shape:
-        `(batch, *new_spatial, channels · depth_multiplier)`, or with the channels first.
-
-    Example:
-
-    >>> import keras, numpy as np
-    >>> from keras_xd import layers
-    >>> images = np.random.default_rng(0).normal(size=(2, 9, 9, 3)).astype("float32")
-    >>> convolution = keras.layers.DepthwiseConv2D(
-    ...     3, padding="same", depth_multiplier=2
-    ... )
-    >>> expected = convolution(images)
-    >>> operation = layers.XDDepthwiseConv(2, 3, padding="same", depth_multiplier=2)
-    >>> operation(images).shape
-    TensorShape([2, 9, 9, 6])
-    >>> _ = operation.kernel.assign(convolution.kernel)
-    >>> bool(np.allclose(operation(images), expected, atol=1e-5))
-    True
-
-    Reference:
-        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
-    """
+    """As `XDDepthwiseConv2D`, of any `rank`."""
 
     def __init__(
         self, rank: int, kernel_size: Sizes, *args: Any, **kwargs: Unpack[XDDepthwiseOptions]
@@ -114,13 +77,49 @@ class XDDepthwiseConv(DepthwiseXDLayer, ConvolutionOfAnyRank):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class XDDepthwiseConv1D(DepthwiseXDLayer, keras.layers.DepthwiseConv1D):
-    """As `XDDepthwiseConv`, over one spatial axis."""
+    """As `XDDepthwiseConv2D`, over one spatial axis."""
 
     rank = 1
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class XDDepthwiseConv2D(DepthwiseXDLayer, keras.layers.DepthwiseConv2D):
-    """As `XDDepthwiseConv`, over two spatial axes."""
+    """XD-operation on every channel by itself, in place of a depthwise convolution.
+
+    With `m` kernels for each channel (`depth_multiplier`) output channel `m j + q` is
+
+        y[m j + q] = C[j, q] · Re( K · diag(L w[j, q] + b) · M · x_j )
+
+    With `warm_start="convolution"` it is a drop-in for the depthwise Keras convolution of the same
+    arguments.
+
+    Args:
+        padding, dilation_rate: as in `XDConv2D`, without "causal".
+        kernel_size, *args: these and all others of a depthwise Keras convolution.
+        window_size, depth, radix, warm_start, frequency_bias, channel_gates,
+            architecture_regularizer, seed: as in `XDConv2D`.
+
+    Output shape:
+        `(batch, new_height, new_width, channels · depth_multiplier)`, or with the channels first.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from keras_xd import layers
+    >>> images = np.random.default_rng(0).normal(size=(2, 9, 9, 3)).astype("float32")
+    >>> convolution = keras.layers.DepthwiseConv2D(
+    ...     3, padding="same", depth_multiplier=2
+    ... )
+    >>> expected = convolution(images)
+    >>> operation = layers.XDDepthwiseConv2D(3, padding="same", depth_multiplier=2)
+    >>> operation(images).shape
+    TensorShape([2, 9, 9, 6])
+    >>> _ = operation.kernel.assign(convolution.kernel)
+    >>> bool(np.allclose(operation(images), expected, atol=1e-5))
+    True
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
+    """
 
     rank = 2

@@ -200,7 +200,7 @@ class SearchableResampled(Resampled, SearchableLayer):
     ) -> keras.layers.Layer:
         """Return a built `Resampled` layer around the finalized layer.
 
-        The arguments are those of `XDConv.finalize`.
+        The arguments are those of `XDConv2D.finalize`.
         """
         return built_like(
             self,

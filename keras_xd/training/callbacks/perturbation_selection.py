@@ -27,7 +27,7 @@ class PerturbationSelection(keras.callbacks.Callback):
     """Decides on the cells of a search by what the network loses without each operation.
 
     At the end of `fit` it does what `keras_xd.training.decide_by_perturbation` does after it, as
-    the relaxation `"perturbation"` of `keras_xd.layers.ArchitectureLogits` needs:
+    the relaxation `"perturbation"` of `keras_xd.models.nos_search_network` needs:
     `keras_xd.finalize` and `keras_xd.layers.derived_genotype` then give the cells found.
 
     With `epochs_between` the last epochs of `fit` tune the network between decisions, as in the

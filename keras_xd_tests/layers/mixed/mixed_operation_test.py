@@ -8,6 +8,7 @@ import tensorflow as tf
 import keras_xd
 from keras_xd import layers
 from keras_xd.layers.mixed.discrete_operation import DARTS_OPERATIONS
+from keras_xd.layers.mixed.mixed_operation import MixedOperation
 from keras_xd.testing import assert_close, check_layer
 
 
@@ -208,7 +209,7 @@ SEARCHED |= {"candidates": ("max_pooling_3", "average_pooling_3", "skip"), "padd
 @pytest.mark.parametrize(
     "layer_class, arguments, shape, settled",
     [
-        (layers.MixedOperation, {"rank": 2, "padding": "same"}, (2, 6, 5, 2), "convolution_3"),
+        (MixedOperation, {"rank": 2, "padding": "same"}, (2, 6, 5, 2), "convolution_3"),
         (layers.MixedOperation1D, {"kernel_size": 3, **SEARCHED}, (2, 7, 4), "convolution"),
     ],
 )
