@@ -11,12 +11,14 @@ import numpy as np
 
 import keras_xd
 from keras_xd import callbacks, grammar, kmatrix, layers, models, regularizers, visualization
+from keras_xd.finalizing.report import SearchReport
 from keras_xd.grammar import spaces
 from keras_xd.kmatrix.radix import Plan, factorise
 from keras_xd.layers import warm_starts
 from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.layers.masked.depth_mask import DepthMask
 from keras_xd.layers.masked.relative_mask import RelativeMask
+from keras_xd.searching import SearchResult
 from tuner_integration.points import PointSpace
 
 
@@ -37,7 +39,7 @@ def searchable_layers() -> list[keras.layers.Layer]:
         bias_constraint=keras.constraints.NonNeg(),
         depth=(1, 1, 2),
         radix=(4, 4, 2),
-        warm_start=warm_starts.Perturbed(warm_starts.Identity(), 0.1),
+        warm_start=warm_starts.Perturbed("identity", 0.1),
         channel_gates=True,
         architecture_regularizer=regularizers.NearStart(0.5),
         seed=1,
@@ -122,9 +124,9 @@ def search(images: np.ndarray, labels: np.ndarray) -> keras.Model:
     # wrong: callbacks.WarmRestarts("two")
     keras_xd.save_architecture(trained, "found.json")
     result = keras_xd.search(model, images, labels, epochs=3, budget=4.0, seed=1)
-    assert_type(result, keras_xd.SearchResult)
+    assert_type(result, SearchResult)
     assert_type(result.search, keras_xd.SearchModel | None)
-    assert_type(result.report, keras_xd.SearchReport)
+    assert_type(result.report, SearchReport)
     # wrong: keras_xd.search(model, images, labels, epochs="three")
     # wrong: keras_xd.rewritten(model)
     print(keras_xd.compare(model, space, images).output_error)

@@ -11,7 +11,7 @@ import keras_xd
 from keras_xd import layers
 from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.layers.cells.genotypes import cell_of_weights, random_genotype
-from keras_xd.training import decide_by_perturbation
+from keras_xd.training.perturbation import decide_by_perturbation
 from keras_xd_tests.training.gated_dense import gated_model
 
 NAMES = ("identity", "max_pooling_3", "channel_attention")

@@ -173,8 +173,7 @@ class ArchitectureLogits(ConfiguredLayer):
         if self.relaxation == "perturbation" and not self.decided:
             raise ValueError(
                 "With the relaxation 'perturbation' probabilities do not decide on cells: train "
-                "with `keras_xd.callbacks.PerturbationSelection`, or call "
-                "`keras_xd.training.decide_by_perturbation` after training; see "
+                "with `keras_xd.callbacks.PerturbationSelection`; see "
                 "`genotype_of_probabilities` for what they would decide on. "
                 "Received: logits that nothing has decided on"
             )

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_xd import layers, masks
+from keras_xd import layers
+from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.depth_mask import DepthMask
 from keras_xd.testing import check_layer
 

@@ -8,8 +8,9 @@ import tensorflow as tf
 from keras import ops
 
 import keras_xd
-from keras_xd import layers, masks
+from keras_xd import layers
 from keras_xd.layers.ccnn.ck_conv import CKConv
+from keras_xd.layers.masked import masks
 from keras_xd.testing import check_layer
 
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 import keras_xd
-from keras_xd import masks
+from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.depth_mask import DepthMask, StaticDepthMask
 from keras_xd.testing import check_config
 

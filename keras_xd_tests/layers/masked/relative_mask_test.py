@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_xd import masks
+from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.relative_mask import RelativeMask
 from keras_xd.testing import check_layer
 
