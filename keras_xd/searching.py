@@ -33,16 +33,7 @@ SHARED = ("loss_weights", "weighted_metrics", "run_eagerly", "jit_compile", "ste
 
 @dataclasses.dataclass(frozen=True)
 class SearchResult:
-    """What `keras_xd.search(model, …)` returns.
-
-    Attributes:
-        model: the plain model that `keras_xd.finalize` makes of the search, compiled with the loss
-            and the metrics of the search and a fresh copy of the optimizer of its weights. With
-            `to="auto"` it may be a trained copy of the backbone.
-        search: the trained `SearchModel`; `None` if the backbone was kept.
-        history: the `keras.callbacks.History` of the training.
-        report: a `SearchReport`.
-    """
+    """What `keras_xd.search(model, …)` returns, which has the attributes."""
 
     model: keras.Model
     search: SearchModel | None
@@ -123,7 +114,18 @@ def search(
             `architecture_validation_data` or `architecture_validation_split`.
 
     Returns:
-        A `SearchResult` with the finalized model, the search, the history and the report.
+        A `keras_xd.searching.SearchResult` with the attributes
+
+        - `model`: the plain model that `keras_xd.finalize` makes of the search, compiled with the
+          loss and the metrics of the search and a fresh copy of the optimizer of its weights. With
+          `to="auto"` it may be a trained copy of the backbone.
+        - `search`: the trained `SearchModel`; `None` if the backbone was kept.
+        - `history`: the `keras.callbacks.History` of the training.
+        - `report`: `str()` of it is a table. Its `rows` have `parameters`, `multiply_adds` and
+          `metrics` of the backbone as it was given, the search and the finalized model; with
+          `to="auto"` those of the trained backbone and of each space that was tried, with `epochs`,
+          `seeds`, `seconds`, `milliseconds` of a call and what `failed`; and it has `kept`, what
+          was kept, and the `reason`.
 
     Raises:
         ValueError: as `rewrite`, `SearchModel.compile`, `SearchModel.fit` and `finalize`; for

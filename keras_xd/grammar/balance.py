@@ -21,7 +21,7 @@ def growth(grammar: Grammar, topologies: Mapping[str, Topology] | None = None) -
     Args:
         grammar: the grammar; its depth bound and constraints do not count.
         topologies: dictionary from operators to `Topology`, `None` for
-            `keras_xd.grammar.TOPOLOGIES`. Arguments that stand on several edges count as often.
+            `grammar.topologies.TOPOLOGIES`. Arguments that stand on several edges count as often.
 
     Returns:
         A number ≥ 0, which is 0 for a grammar that is not recursive.

@@ -67,7 +67,7 @@ def network_graph(term: Term, topologies: Mapping[str, Topology] | None = None) 
     Args:
         term: a term, also a folded one or one with shared motifs.
         topologies: dictionary from operators to `Topology`; `None` for
-            `keras_xd.grammar.TOPOLOGIES`.
+            `grammar.topologies.TOPOLOGIES`.
 
     Raises:
         ValueError: an operator with arguments is no topology, has not one argument for each of

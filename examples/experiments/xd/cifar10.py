@@ -40,6 +40,7 @@ from parsing import positive
 from reporting import count, present, select, spread
 
 import keras_xd
+from keras_xd.layers.k.k_dense import KDense
 
 IMAGE_SHAPE = (32, 32, 3)
 CLASSES = 10
@@ -107,7 +108,7 @@ def make(method, kind, options):
         settings = settings_of_paper(options.backbone, kind, method)
         return keras_xd.rewrite(backbone(options), "darts", other_weight=settings["other_weight"])
     if method in OF_LENET:
-        layers = {"linear": keras.layers.Dense, "k_layer": keras_xd.layers.KDense}
+        layers = {"linear": keras.layers.Dense, "k_layer": KDense}
         return without_convolutions(layers[method])
     return backbone(options)
 

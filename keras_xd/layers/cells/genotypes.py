@@ -53,26 +53,31 @@ FIRST_TIER_EDGES = sum(map(len, SOURCES))
 EDGES = FIRST_TIER_EDGES + BLOCKS
 
 
+@check_types
 def is_feature(operation: str) -> bool:
     """Return whether an operation makes features, not an attention map or a dynamic kernel."""
     return operation not in ATTENTION_OPERATIONS + DYNAMIC_OPERATIONS
 
 
+@check_types
 def largest_span(operations: Sequence[str]) -> int:
     """Return the size of the largest dynamic kernel of the operations, 1 if there is none."""
     return max((KERNEL_SPANS.get(name, 1) for name in operations), default=1)
 
 
+@check_types
 def first_tier_edge(block: int, source: int) -> int:
     """Return the number of the edge from a node to the surrogate node of a block."""
     return sum(map(len, SOURCES[:block])) + source
 
 
+@check_types
 def second_tier_edge(block: int) -> int:
     """Return the number of the edge from the surrogate node of a block to its node."""
     return FIRST_TIER_EDGES + block
 
 
+@check_types
 def checked_operations(operations: Sequence[str]) -> tuple[str, ...]:
     """Return two or more different names as a tuple, one of features, or raise `ValueError`."""
     names = (operations,) if isinstance(operations, str) else tuple(operations)
@@ -256,6 +261,7 @@ def derive_cell(logits: ArrayLike, operations: Sequence[str] = NOS_OPERATIONS) -
     return cell_of_weights(list(map(_softmax, rows)), operations)
 
 
+@check_types
 def cell_of_weights(weights: ArrayLike, operations: Sequence[str] = NOS_OPERATIONS) -> CellGenotype:
     """Return the cell that weights of operations decide on, by the rule of `derive_cell`."""
     weights = [[float(value) for value in row] for row in weights]

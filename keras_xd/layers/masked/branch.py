@@ -31,7 +31,8 @@ class MaskedBranch(ConfiguredLayer, SearchableLayer):
 
     >>> import numpy as np
     >>> from keras_xd import layers
-    >>> mask = layers.RelativeMask(temperature=8.0)
+    >>> from keras_xd.layers.masked.relative_mask import RelativeMask
+    >>> mask = RelativeMask(temperature=8.0)
     >>> branches = [layers.MaskedBranch(mask, (number, 3)) for number in range(3)]
     >>> [float(branch(np.ones((1, 1)))[0, 0]) for branch in branches]
     [1.0, 1.0, 1.0]

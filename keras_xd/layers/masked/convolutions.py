@@ -125,15 +125,14 @@ class MaskedDense(MaskedLayer, keras.layers.Dense):
 
     Example:
 
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> width = layers.RelativeMask(name="width")
-    >>> hidden, outputs = (
-    ...     layers.MaskedDense(8, output_width=width),
-    ...     layers.MaskedDense(2, input_width=width),
+    >>> import keras
+    >>> import keras_xd
+    >>> model = keras.Sequential(
+    ...     [keras.Input((5,)), keras.layers.Dense(8), keras.layers.Dense(2)]
     ... )
-    >>> outputs(hidden(np.ones((1, 5)))).shape
-    TensorShape([1, 2])
+    >>> space = keras_xd.rewrite(model, to="masked")
+    >>> [type(layer).__name__ for layer in space.layers]
+    ['MaskedDense', 'MaskedDense']
     """
 
     keras_class = keras.layers.Dense

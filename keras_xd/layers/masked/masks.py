@@ -7,27 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Tensor
-
-__all__ = [
-    "clip_straight_through",
-    "coordinates",
-    "gaussian",
-    "gaussian_edge",
-    "gaussian_range",
-    "gaussian_size",
-    "gaussian_width",
-    "initial_offset",
-    "initial_width",
-    "product",
-    "sigmoid",
-    "sigmoid_edge",
-    "sigmoid_offset",
-    "sigmoid_range",
-    "sigmoid_size",
-    "support",
-]
 
 # Below this value a mask is zero.
 THRESHOLD = 0.1
@@ -41,93 +21,65 @@ INITIAL_WIDTH = 0.0325
 _ROUNDING = 1e-5
 
 
-@check_types
 def coordinates(points: int) -> np.ndarray:
-    """Return the coordinates of two or more points of an axis, evenly spaced from -1 to 1."""
+    """Return the coordinates of an axis of at least 2 points, evenly spaced from -1 to 1."""
     if points < 2:
         raise ValueError(f"A mask needs an axis of at least 2 points. Received: points={points!r}")
     validation.matrix_numbers(points, "a mask")
     return np.linspace(-1.0, 1.0, points)
 
 
-@check_types
 def gaussian(
     x: Tensor, width: float | Tensor, centre: float = 0.0, threshold: float = THRESHOLD
 ) -> Tensor:
-    """Return `exp(-(x - centre)² / (2 width²))`, and 0 (without gradient) below the threshold.
-
-    Args:
-        x: coordinates, array or tensor.
-        width: a positive number or scalar tensor, which is learned.
-        centre, threshold: numbers.
-
-    Reference:
-        Equation 1.
-    """
+    """Return `exp(-(x - centre)² / (2 width²))` (equation 1), 0 below the threshold."""
     distance = (_tensor(x, width) - centre) / width
     return _above(ops.exp(-0.5 * ops.square(distance)), threshold)
 
 
-@check_types
 def sigmoid(
     x: Tensor, offset: float | Tensor, temperature: float, threshold: float = THRESHOLD
 ) -> Tensor:
-    """Return `1 - 1 / (1 + exp(-temperature (x - offset)))`, 0 (no gradient) below the threshold.
-
-    Args:
-        x: coordinates, array or tensor.
-        offset: coordinate where the value is ½, a number or scalar tensor, which is learned.
-        temperature, threshold: numbers.
-
-    Reference:
-        Equation 2.
-    """
+    """Return `sigmoid(temperature (offset - x))` (equation 2), 0 below the threshold."""
     return _above(ops.sigmoid(temperature * (offset - _tensor(x, offset))), threshold)
 
 
-@check_types
 def product(values: Sequence[Tensor]) -> Tensor:
-    """Return the mask over several axes, a tensor, that is the product of one mask for each."""
+    """Return the mask over several axes that is the product of one mask for each of them."""
     result = values[0]
     for mask in values[1:]:
         result = ops.expand_dims(result, -1) * mask
     return result
 
 
-@check_types
 def support(values: Tensor) -> tuple[int, int]:
-    """Return `(start, stop)` of the points where a mask, outside of a traced graph, is not zero."""
+    """Return `(start, stop)`, Python integers, of the points where a mask is not zero."""
     used = np.flatnonzero(ops.convert_to_numpy(values))
     return int(used[0]), int(used[-1]) + 1
 
 
-@check_types
 def gaussian_edge(width: float | Tensor, threshold: float = THRESHOLD) -> float | Tensor:
-    """Return the distance from the centre where a mask falls to the threshold: equation 3."""
+    """Return the distance from the centre where a Gaussian mask is the threshold (equation 3)."""
     return width * math.sqrt(-2 * math.log(threshold))
 
 
-@check_types
 def sigmoid_edge(
     offset: float | Tensor, temperature: float, threshold: float = THRESHOLD
 ) -> float | Tensor:
-    """Return the coordinate at which a sigmoid mask falls to the threshold: equation 4."""
+    """Return the coordinate at which a sigmoid mask falls to the threshold (equation 4)."""
     return offset - math.log(1 / (1 - threshold) - 1) / temperature
 
 
-@check_types
 def gaussian_width(value: float, distance: float) -> float:
     """Return the width of the Gaussian mask that has a value at a distance from its centre."""
     return distance / math.sqrt(-2 * math.log(value))
 
 
-@check_types
 def sigmoid_offset(value: float, x: float, temperature: float) -> float:
     """Return the offset of the sigmoid mask that has a value at the coordinate `x`."""
     return x + math.log(value / (1 - value)) / temperature
 
 
-@check_types
 def gaussian_size(
     points: int,
     width: float | Tensor,
@@ -135,19 +87,15 @@ def gaussian_size(
     threshold: float = THRESHOLD,
     initial: float | None = None,
 ) -> float | Tensor:
-    """Return the number of points under a Gaussian mask, continuous and differentiable in `width`.
+    """Return the number of points under a Gaussian mask, differentiable in `width` (equation 9).
 
-    It is `points` for the mask that covers the axis from the centre to its farther end, or for one
-    of the width `initial`, and may exceed `points`: see `clip_straight_through`.
-
-    Reference:
-        Equation 9.
+    It is `points` for the mask of the width `initial`, by default for the length that covers the
+    axis from the centre to its farther end, and may exceed that: see `clip_straight_through`.
     """
     whole = 1 + abs(centre) if initial is None else gaussian_edge(initial, threshold)
     return points * gaussian_edge(width, threshold) / whole
 
 
-@check_types
 def sigmoid_size(
     points: int,
     offset: float | Tensor,
@@ -155,31 +103,28 @@ def sigmoid_size(
     threshold: float = THRESHOLD,
     initial: float | None = None,
 ) -> float | Tensor:
-    """Return the number of points under a sigmoid mask, continuous and differentiable in `offset`.
+    """Return the number of points under a sigmoid mask, differentiable in `offset` (equation 10).
 
-    It is `points` for the mask that covers the axis, or for one of the offset `initial`, as in the
-    paper's equation 10: from a mask that begins longer than its axis this makes a full axis
-    smaller than `points`. It may exceed `points`: see `clip_straight_through`.
+    It is `points` for the mask of the offset `initial`, by default for the length that covers the
+    axis, and may exceed that. From the initial offset of a mask that begins longer than its axis,
+    as in the paper, a full axis is smaller than `points`.
     """
     whole = 2 if initial is None else 1 + sigmoid_edge(initial, temperature, threshold)
     return points * (1 + sigmoid_edge(offset, temperature, threshold)) / whole
 
 
-@check_types
 def clip_straight_through(value: float | Tensor, low: float, high: float) -> Tensor:
     """Return `value` within `[low, high]`, with the gradient of `value` outside too."""
     value = ops.convert_to_tensor(value)
     return value + ops.stop_gradient(ops.clip(value, low, high) - value)
 
 
-@check_types
 def gradient_only(value: float | Tensor) -> Tensor:
     """Return 0, with the gradient of `value`."""
     value = ops.convert_to_tensor(value)
     return value - ops.stop_gradient(value)
 
 
-@check_types
 def gaussian_range(
     points: int, centre: float = 0.0, threshold: float = THRESHOLD
 ) -> tuple[float, float]:
@@ -192,7 +137,6 @@ def gaussian_range(
     return gaussian_width(threshold, step), gaussian_width(LARGEST_AT_END, 1 + abs(centre))
 
 
-@check_types
 def sigmoid_range(temperature: float, threshold: float = THRESHOLD) -> tuple[float, float]:
     """Return the smallest and the largest admissible offset, Python numbers.
 
@@ -211,16 +155,15 @@ def sigmoid_range(temperature: float, threshold: float = THRESHOLD) -> tuple[flo
     return low, sigmoid_offset(LARGEST_AT_END, 1, temperature)
 
 
-@check_types
 def initial_width(points: int, centre: float = 0.0, threshold: float = THRESHOLD) -> float:
-    """Return the width that a Gaussian mask begins with, 0.0325 unless the smallest is more."""
+    """Return the width that a Gaussian mask begins with: 0.0325, or the smallest one."""
     return max(INITIAL_WIDTH, gaussian_range(points, centre, threshold)[0])
 
 
-@check_types
 def initial_offset(size: str, temperature: float, threshold: float = THRESHOLD) -> float:
-    """Return the offset that a sigmoid mask begins with: `"half"` of the axis (width and depth), or
-    `"full"`, the value 0.85 at its end (resolution).
+    """Return the offset that a sigmoid mask begins with.
+
+    `size` is `"half"` of the axis (width and depth), or `"full"`, 0.85 at its end (resolution).
     """
     validation.one_of(size, ("half", "full"), "size")
     if size == "half":

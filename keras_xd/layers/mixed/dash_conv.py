@@ -128,7 +128,7 @@ class DashConvolution(MixedConvolution):
         return _Plan(tuple(shape), form, counts, direct, offsets, kept)
 
     def forecast(self, input_shape: Shape) -> dict[str, int]:
-        """Return the sizes the layer will have, as `MixedOperation.forecast` does."""
+        """Return the sizes the layer will have, as `MixedOperation2D.forecast` does."""
         found = super().forecast(input_shape)
         return {**found, "parameters": found["parameters"] + 1}  # the temperature
 
@@ -242,6 +242,18 @@ class DashConvolution(MixedConvolution):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class DashConv(RankArgument, DashConvolution, ConvolutionOfAnyRank):
+    """As `DashConv2D`, of any `rank`."""
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class DashConv1D(DashConvolution, keras.layers.Conv1D):
+    """As `DashConv2D`, over one spatial axis."""
+
+    rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class DashConv2D(DashConvolution, keras.layers.Conv2D):
     """A convolution of searched kernel size and dilation: all candidates in one convolution.
 
     The candidates are convolutions of all `kernel_sizes` `k` with all `dilations` `d`, each with a
@@ -255,11 +267,10 @@ class DashConv(RankArgument, DashConvolution, ConvolutionOfAnyRank):
     that lie further off than the input is long are left out.
 
     `finalize()` keeps the candidate of the largest probability, without its probability as a
-    factor, as `MixedOperation` does: a Keras convolution where Keras has it, else a
+    factor, as `MixedOperation2D` does: a Keras convolution where Keras has it, else a
     `DiscreteOperation`.
 
     Args:
-        rank: number of spatial axes, 1 to 3. `DashConv1D`, `DashConv2D`, `DashConv3D` fix it.
         filters, kernel_size, *args: these and all others of a Keras convolution.
         kernel_sizes: the sizes `k` of the candidates, the same along every axis.
         dilations: the dilations `d`.
@@ -271,48 +282,36 @@ class DashConv(RankArgument, DashConvolution, ConvolutionOfAnyRank):
             spectra; `"auto"`: what is estimated to take less time.
         other_weight: what is left at the start for the candidates other than the layer's own
             convolution, or `None` for equal probabilities, the paper's start.
-        update, partial_channels: as in `MixedOperation`; `update="exponentiated_gradient"` needs
+        update, partial_channels: as in `MixedOperation2D`; `update="exponentiated_gradient"` needs
             `relaxation="softmax"` and `temperature=1`.
         seed: an integer makes the noise reproducible.
 
     Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
-        sizes but the batch's must be known.
+        `(batch, height, width, channels)`, or `(batch, channels, height, width)`; all sizes but
+        the batch's must be known.
 
     Example:
 
     >>> import numpy as np
     >>> from keras_xd import layers
-    >>> layer = layers.DashConv(
-    ...     1, 8, 5, padding="same", kernel_sizes=(3, 9), dilations=(1, 15)
+    >>> layer = layers.DashConv2D(
+    ...     8, 5, padding="same", kernel_sizes=(3, 9), dilations=(1, 3)
     ... )
-    >>> layer(np.ones((2, 128, 4))).shape
-    TensorShape([2, 128, 8])
+    >>> layer(np.ones((2, 32, 32, 4))).shape
+    TensorShape([2, 32, 32, 8])
     >>> layer.largest, type(layer.finalize()).__name__
-    ('convolution', 'Conv1D')
+    ('convolution', 'Conv2D')
 
     Reference:
         Shen, Khodak, Talwalkar, "Efficient Architecture Search for Diverse Tasks", 2022.
     """
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class DashConv1D(DashConvolution, keras.layers.Conv1D):
-    """As `DashConv`, over one spatial axis."""
-
-    rank = 1
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class DashConv2D(DashConvolution, keras.layers.Conv2D):
-    """As `DashConv`, over two spatial axes."""
 
     rank = 2
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class DashConv3D(DashConvolution, keras.layers.Conv3D):
-    """As `DashConv`, over three spatial axes."""
+    """As `DashConv2D`, over three spatial axes."""
 
     rank = 3
 

@@ -197,6 +197,20 @@ class MixedConvolution(OperationLayer, CandidateMixture):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class MixedOperation(RankArgument, MixedConvolution, ConvolutionOfAnyRank):
+    """As `MixedOperation2D`, of any `rank`."""
+
+    ranks = (1, 2)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MixedOperation1D(MixedConvolution, keras.layers.Conv1D):
+    """As `MixedOperation2D`, over one spatial axis."""
+
+    rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MixedOperation2D(MixedConvolution, keras.layers.Conv2D):
     """A convolution mixed with other operations, by probabilities that are searched.
 
     With the operations `o` of the candidates, one of which is the convolution of the layer's own
@@ -215,10 +229,9 @@ class MixedOperation(RankArgument, MixedConvolution, ConvolutionOfAnyRank):
     them.
 
     Args:
-        rank: number of spatial axes, 1 or 2. `MixedOperation1D` and `MixedOperation2D` fix it.
-        filters, kernel_size, *args: these and all others of a Keras convolution.
-            Strides, padding and groups hold for all operations, initializers, regularizers and
-            constraints for all kernels.
+        filters, kernel_size, *args: these and all others of a Keras convolution. Strides, padding
+            and groups hold for all operations, initializers, regularizers and constraints for all
+            kernels.
         candidates: names of the operations, of
             `keras_xd.layers.mixed.discrete_operation.DARTS_OPERATIONS`, or `"convolution_<k>"` and
             `"convolution_<k>_dilated_<d>"` of any size and dilation. If none of them is the
@@ -239,14 +252,14 @@ class MixedOperation(RankArgument, MixedConvolution, ConvolutionOfAnyRank):
             channels only, and the rest passes them by; see `DiscreteOperation`.
 
     Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
-        sizes but the batch's must be known.
+        `(batch, height, width, channels)`, or `(batch, channels, height, width)`; all sizes but
+        the batch's must be known.
 
     Example:
 
     >>> import numpy as np
     >>> from keras_xd import layers
-    >>> layer = layers.MixedOperation(2, 8, 3, padding="same", other_weight=0.1)
+    >>> layer = layers.MixedOperation2D(8, 3, padding="same", other_weight=0.1)
     >>> layer(np.ones((2, 16, 16, 8))).shape
     TensorShape([2, 16, 16, 8])
     >>> round(layer.describe()["probability/convolution_3"], 4), layer.largest
@@ -260,20 +273,6 @@ class MixedOperation(RankArgument, MixedConvolution, ConvolutionOfAnyRank):
         "PC-DARTS", 2020; Li et al., "Geometry-Aware Gradient Algorithms for Neural Architecture
         Search", 2021 (GAEA).
     """
-
-    ranks = (1, 2)
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class MixedOperation1D(MixedConvolution, keras.layers.Conv1D):
-    """As `MixedOperation`, over one spatial axis."""
-
-    rank = 1
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class MixedOperation2D(MixedConvolution, keras.layers.Conv2D):
-    """As `MixedOperation`, over two spatial axes."""
 
     rank = 2
 

@@ -11,6 +11,7 @@ from keras_xd.core.type_aliases import Config, Depth, Regularizer, Shape, Sizes,
 from keras_xd.kmatrix import constructions
 from keras_xd.layers.xd import axis_layout, warm_starts
 from keras_xd.layers.xd.base import XDLayer
+from keras_xd.layers.xd.warm_starts import operations
 
 
 class XDCausalOptions(WeightOptions, total=False):
@@ -51,7 +52,7 @@ class XDCausalConv1D(XDLayer, keras.layers.Conv1D):
         depth: number of factors of each matrix, an integer or a triple `(K, L, M)`.
         warm_start: `"convolution"`, `"zero"` (the same with closed channel gates) or
             `"random_triangular"` (Gaussian rows), for which `"random_unitary"` stands here too.
-        frequency_bias, channel_gates, architecture_regularizer, seed: as in `XDConv`.
+        frequency_bias, channel_gates, architecture_regularizer, seed: as in `XDConv2D`.
 
     Example:
 
@@ -174,7 +175,7 @@ class CausalConvolution(warm_starts.Convolution):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class CausalZero(CausalConvolution, warm_starts.Zero):
+class CausalZero(CausalConvolution, operations.Zero):
     """The start "zero" of `XDCausalConv1D`."""
 
 

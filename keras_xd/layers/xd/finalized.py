@@ -238,7 +238,7 @@ class StaticXD(StaticOperation):
         return self.finished(functional.from_columns(outputs, self.data_format))
 
     def multiply_adds(self, input_shape: Shape) -> int:
-        """Return the multiply–adds of one sample, counted as `XDConv.complexity` does."""
+        """Return the multiply–adds of one sample, counted as `XDConv2D.complexity` does."""
         total, before = 0, 1
         inputs = math.prod(axis["size"] for axis in self.axes)
         outputs = math.prod(axis["output_size"] for axis in self.axes)

@@ -143,7 +143,7 @@ class StaticLowRankXD(StaticOperation):
         return self.finished(outputs)
 
     def multiply_adds(self, input_shape: Shape) -> int:
-        """Return the multiply–adds of one sample, counted as `XDConv.complexity` does."""
+        """Return the multiply–adds of one sample, counted as `XDConv2D.complexity` does."""
         widths = (self.channels, self.filters, self.groups)
         return int(multiply_adds(self.sizes, self.output_sizes, self.ranks, *widths))
 

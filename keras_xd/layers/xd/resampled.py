@@ -185,7 +185,10 @@ class SearchableResampled(Resampled, SearchableLayer):
         weight_dtype: str | None = None,
         tolerance: float | None = None,
     ) -> keras.layers.Layer:
-        """Return a built `Resampled` layer around the layer finalized, as by `XDConv.finalize`."""
+        """Return a built `Resampled` layer around the finalized layer.
+
+        The arguments are those of `XDConv2D.finalize`.
+        """
         return built_like(
             self,
             Resampled,

@@ -134,7 +134,7 @@ class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
         return self.pointwise.compute_output_shape(self.depthwise.compute_output_shape(input_shape))
 
     def complexity(self, input_shape: Shape) -> float | Tensor:
-        """Multiply–adds of one sample, as in `XDConv`."""
+        """Multiply–adds of one sample, as in `XDConv2D`."""
         between = self.depthwise.compute_output_shape(input_shape)
         total = self.depthwise.complexity(input_shape)
         if self.search_pointwise:
@@ -142,7 +142,7 @@ class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
         return total + math.prod(between[1:]) * self.filters
 
     def forecast(self, input_shape: Shape) -> dict[str, int]:
-        """Return the sizes the layer will have on inputs of a shape, as `XDConv.forecast`."""
+        """Return the sizes the layer will have on inputs of a shape, as `XDConv2D.forecast`."""
         first = self.depthwise.forecast(input_shape)
         between = self.depthwise.compute_output_shape(input_shape)
         if self.search_pointwise:
@@ -153,7 +153,7 @@ class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
         return {name: value + second.get(name, 0) for name, value in first.items()}
 
     def finalized_sizes(self, input_shape: Shape, form: str = "spectrum") -> finalized_sizes.Sizes:
-        """Return the sizes of what `finalize` makes, as `XDConv.finalized_sizes`."""
+        """Return the sizes of what `finalize` makes, as `XDConv2D.finalized_sizes`."""
         first = self.depthwise.finalized_sizes(input_shape, form)
         between = self.depthwise.compute_output_shape(input_shape)
         if self.search_pointwise:
@@ -216,25 +216,36 @@ class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class XDSeparableConv(RankArgument, SeparableXDLayer, ConvolutionOfAnyRank):
-    """N-D XD-operation in place of a depthwise-separable convolution.
+    """As `XDSeparableConv2D`, of any `rank`."""
 
-    The composition of an `XDDepthwiseConv` and a pointwise operation, a convolution of kernel size
-    1 that mixes the channels; with `search_pointwise=True` that one is an `XDConv` without `b` and
-    `C`:
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDSeparableConv1D(SeparableXDLayer, keras.layers.SeparableConv1D):
+    """As `XDSeparableConv2D`, over one spatial axis."""
+
+    rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDSeparableConv2D(SeparableXDLayer, keras.layers.SeparableConv2D):
+    """XD-operation in place of a depthwise-separable convolution.
+
+    The composition of an `XDDepthwiseConv2D` and a pointwise operation, a convolution of kernel
+    size 1 that mixes the channels; with `search_pointwise=True` that one is an `XDConv2D` without
+    `b` and `C`:
 
         z[m j + q] = C[j, q] · Re( K · diag(L w[j, q] + b) · M · x_j ),   y_i = Σ_c v[c, i] · z_c
 
     With `warm_start="convolution"` it is a drop-in for the separable Keras convolution of the same
-    arguments. Use `XDSeparableConv1D` or `XDSeparableConv2D` for a fixed rank.
+    arguments.
 
     Args:
-        rank: number of spatial axes, 1, 2 or 3.
-        padding, dilation_rate: as in `XDConv`, without "causal".
+        padding, dilation_rate: as in `XDConv2D`, without "causal".
         filters, kernel_size, *args: these and all others of a separable Keras convolution.
         search_pointwise: whether the pointwise operation is searched too.
-        window_size: as in `XDConv`, of the depthwise operation.
+        window_size: as in `XDConv2D`, of the depthwise operation.
         depth, radix, warm_start, frequency_bias, channel_gates, architecture_regularizer, seed: as
-            in `XDConv`. The start is that of the depthwise operation.
+            in `XDConv2D`. The start is that of the depthwise operation.
 
     Example:
 
@@ -243,8 +254,8 @@ class XDSeparableConv(RankArgument, SeparableXDLayer, ConvolutionOfAnyRank):
     >>> images = np.random.default_rng(0).normal(size=(2, 9, 9, 3)).astype("float32")
     >>> convolution = keras.layers.SeparableConv2D(4, 3, padding="same")
     >>> expected = convolution(images)
-    >>> operation = layers.XDSeparableConv(
-    ...     2, 4, 3, padding="same", search_pointwise=True
+    >>> operation = layers.XDSeparableConv2D(
+    ...     4, 3, padding="same", search_pointwise=True
     ... )
     >>> operation(images).shape
     TensorShape([2, 9, 9, 4])
@@ -256,17 +267,5 @@ class XDSeparableConv(RankArgument, SeparableXDLayer, ConvolutionOfAnyRank):
     Reference:
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
     """
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class XDSeparableConv1D(SeparableXDLayer, keras.layers.SeparableConv1D):
-    """As `XDSeparableConv`, over one spatial axis."""
-
-    rank = 1
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class XDSeparableConv2D(SeparableXDLayer, keras.layers.SeparableConv2D):
-    """As `XDSeparableConv`, over two spatial axes."""
 
     rank = 2
