@@ -113,30 +113,7 @@ def _moments(x, axis):
 
 @check_types
 def use_statistics(model: keras.layers.Layer, statistics: str) -> keras.layers.Layer:
-    """Set what the `BatchStatisticsNormalization` layers of a model use in inference, in place.
-
-    Keras retraces the test and predict functions of the model at their next call.
-
-    Args:
-        model: a Keras model or a single layer.
-        statistics: `"batch"`, or `"moving"`: averages over the training steps so far, with which
-            an output does not depend on its batch.
-
-    Raises:
-        ValueError: for other statistics, and if the model has no such layers.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd import layers
-    >>> model = keras.Sequential(
-    ...     [keras.Input((3,)), layers.BatchStatisticsNormalization()]
-    ... )
-    >>> layers.ccnn.batch_statistics.use_statistics(model, "moving").layers[
-    ...     0
-    ... ].statistics
-    'moving'
-    """
+    """Set what normalizations of CCNNs use in inference, `"batch"` or `"moving"`, in place."""
     validation.one_of(statistics, STATISTICS, "statistics")
     inside = flatten_layers(model)
     found = [layer for layer in inside if isinstance(layer, BatchStatisticsNormalization)]
