@@ -121,11 +121,13 @@ def search(
           `to="auto"` it may be a trained copy of the backbone.
         - `search`: the trained `SearchModel`; `None` if the backbone was kept.
         - `history`: the `keras.callbacks.History` of the training.
-        - `report`: `str()` of it is a table. Its `rows` have `parameters`, `multiply_adds` and
-          `metrics` of the backbone as it was given, the search and the finalized model; with
-          `to="auto"` those of the trained backbone and of each space that was tried, with `epochs`,
-          `seeds`, `seconds`, `milliseconds` of a call and what `failed`; and it has `kept`, what
-          was kept, and the `reason`.
+        - `report`: `str()` of it is a table, `to_dict()` plain values. Its `rows` are the backbone
+          as it was given, the search and the finalized model, each with its name `model`,
+          `parameters`, `multiply_adds` of one sample (or `None`) and `metrics` on the validation
+          data. With `to="auto"` they are the trained backbone and the finalized model of each space
+          that was tried, with `standard_errors` over samples and seeds, `epochs`, `seeds`,
+          `seconds` of all trainings, `milliseconds` of a call with one sample and the error by
+          which it `failed`; `report.kept` names the row that was kept, `report.reason` says why.
 
     Raises:
         ValueError: as `rewrite`, `SearchModel.compile`, `SearchModel.fit` and `finalize`; for

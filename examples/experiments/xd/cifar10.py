@@ -15,7 +15,7 @@ permutation is in the search space. Every method trains for the same number of e
 - `expert`: of permuted images: the backbone of one who knows the order and undoes it;
 - `linear`: a dense layer in place of each convolution of LeNet with its pooling, as in "Searching
   for Convolutions and a More Ambitious NAS"; it has as many units as these have outputs;
-- `k_layer`: a K-matrix (`keras_xd.layers.KDense`) in place of each of these dense layers.
+- `k_layer`: a K-matrix (`keras_xd.layers.k.k_dense.KDense`) in place of each of these dense layers.
 
 Few images, one seed and, of wide ResNets, few layers, unless others are given; `--paper` takes what
 is not given from the paper, WRN-40-4 too, and is for GPUs. Finished runs are kept in the results

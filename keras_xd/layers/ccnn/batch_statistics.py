@@ -97,11 +97,7 @@ def _moments(x, axis):
 
 @check_types
 def use_statistics(model: keras.layers.Layer, statistics: str) -> keras.layers.Layer:
-    """Set what the `BatchStatisticsNormalization` layers of a model use in inference, in place.
-
-    With `"moving"` an output does not depend on its batch, as it does with `"batch"`. Keras
-    retraces the test and predict functions of the model at their next call.
-    """
+    """Set what normalizations of CCNNs use in inference, `"batch"` or `"moving"`, in place."""
     validation.one_of(statistics, STATISTICS, "statistics")
     inside = flatten_layers(model)
     found = [layer for layer in inside if isinstance(layer, BatchStatisticsNormalization)]

@@ -12,12 +12,10 @@ from keras_xd.layers.ccnn.ck_conv import CKConv
 
 @check_types
 def update_rendering(model: keras.layers.Layer, margin: float = 0.0) -> bool:
-    """Fit the sizes of all layers of dynamic rendering to their masks; return whether any changed.
+    """Fit the sizes of all layers of dynamic rendering to their present masks; say if any changed.
 
-    From then on they compute no more than what lies under the masks, and a `margin`: room for
-    masks of taps and channels to grow, as a share of their size, of taps at each side. A mask that
-    grows beyond is cut there until the next update. If anything changed, Keras retraces the train,
-    test and predict functions at their next call. Call it outside of traced functions.
+    Kernels and channels get a `margin`, a share of their size, to grow in; a mask is cut beyond it
+    until the next update. Keras retraces the functions of a changed model at their next call.
     """
     validation.nonnegative_number(margin, "margin")
     inside = flatten_layers(model)

@@ -29,7 +29,7 @@ class StructuredDense(BiasedLayer, base.FactorFiles):
     | `block_tensor_train` | a product of cores                      | `row_factors`,             |
     |                      |                                         | `column_factors`, `rank`   |
     | `blast`              | `U_i diag(s_ij) V_jᵀ` in block `(i, j)` | `blocks`, `rank`           |
-    | `kaleidoscope`       | the corner of a K-matrix, as in KDense  | `radix`, `depth`           |
+    | `kaleidoscope`       | the corner of a K-matrix               | `radix`, `depth`           |
     | `dense`              | any matrix                              | none                       |
 
     Rows are the units, columns the inputs; `docs/structured.md` and `keras_xd.kmatrix` give the

@@ -26,8 +26,8 @@ from keras_xd.training.operation_ablation import (
 class PerturbationSelection(keras.callbacks.Callback):
     """Decides on the cells of a search by what the network loses without each operation.
 
-    Shares say how fast an operation trained more than how much the network needs it. So at the end
-    of `fit` every operation is removed by itself, from one edge of all cells of a kind, its
+    Probabilities say how fast an operation trained more than how much the network needs it. So at
+    the end of `fit` every operation is removed by itself, from one edge of all cells of a kind, its
     probability given to the edge's others in proportion, and the network evaluated: with the metric
     `m`
 
