@@ -64,7 +64,7 @@ def single(shape, name, *arguments, finalize=None, **options):
     """Return a function that makes a finalized model of one searchable layer."""
 
     def make():
-        layer = getattr(keras_xd.layers, name)(*arguments, **options)
+        layer = keras.saving.get_registered_object(f"keras_xd>{name}")(*arguments, **options)
         inputs = keras.Input(shape, name="inputs")
         model = keras.Model(inputs, layer(inputs))
         spread(model)

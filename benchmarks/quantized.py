@@ -24,6 +24,7 @@ import timing
 from keras import layers
 
 import keras_xd
+from keras_xd.layers.k.k_dense import KDense
 
 MODES = (None, "int8", "float8")
 MOST_LOST = 0.5
@@ -65,7 +66,7 @@ def blocks(shape, count):
         block = keras_xd.layers.CCNNBlock(learn="KW", kernel_size=7, seed=seed)
         block.normalization.momentum = 0.9  # there are 18 steps an epoch
         found += [block, layers.AveragePooling2D(2)]
-    dense = keras_xd.layers.KDense(128, activation="relu", seed=2)
+    dense = KDense(128, activation="relu", seed=2)
     return keras.Sequential([keras.Input(shape), *found, layers.Flatten(), dense, layers.Dense(10)])
 
 

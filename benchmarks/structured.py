@@ -23,6 +23,7 @@ import tensorflow as tf
 import timing
 
 from keras_xd import layers
+from keras_xd.layers.k.k_dense import KDense
 
 SIZES = {"1024": (1024, 1024), "3072": (768, 3072)}
 FAMILIES = ("low_rank", "monarch", "block_tensor_train", "blast", "kaleidoscope")
@@ -35,7 +36,7 @@ def contestants(inputs, units, share):
     for family in FAMILIES:
         found[family] = layers.StructuredDense(units, family, density=share)
     if inputs == units:
-        found["KDense"] = layers.KDense(units)
+        found["KDense"] = KDense(units)
     for layer in found.values():
         layer.build((None, inputs))
     return found

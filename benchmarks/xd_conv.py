@@ -77,8 +77,7 @@ def xd_layer(case, depth=None, dtype=None):
     from keras_xd import layers
 
     _, channels, sizes, kernel, case_depth, _ = case
-    return layers.XDConv(
-        len(sizes),
+    return getattr(layers, f"XDConv{len(sizes)}D")(
         channels,
         kernel,
         padding="circular",

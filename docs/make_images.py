@@ -12,8 +12,10 @@ from keras import ops
 from matplotlib.figure import Figure
 
 import keras_xd
-from keras_xd import genotypes, grammar, layers, masks, visualization
+from keras_xd import genotypes, grammar, layers, visualization
 from keras_xd.kmatrix import constructions
+from keras_xd.layers.masked import masks
+from keras_xd.visualization.cells import plot_cell
 from keras_xd.visualization.operators import operator_matrix
 
 FOLDER = pathlib.Path(__file__).parent / "images"
@@ -114,7 +116,7 @@ def learned_sizes():
 def neural_operator_search():
     """A cell with features, attention and a dynamic convolution."""
     cell = genotypes.random_cell(np.random.default_rng(4))
-    return visualization.plot_cell(cell)
+    return plot_cell(cell)
 
 
 def algebraic_search():

@@ -13,12 +13,10 @@ from keras_xd.core.searchable import (
 )
 from keras_xd.finalizing.exporting import export
 from keras_xd.finalizing.finalizer import finalize
-from keras_xd.finalizing.report import SearchReport
 from keras_xd.finalizing.resizing import resize
 from keras_xd.grammar import primitives as _primitives  # noqa: F401 (registers its classes)
 from keras_xd.graph.cost import complexity
 from keras_xd.layers.cells import genotypes
-from keras_xd.layers.masked import masks
 from keras_xd.layers.xd import regularizers
 from keras_xd.layers.xd.distances import nearest_operation, operation_distance
 from keras_xd.models.rollouts import rollout
@@ -27,7 +25,7 @@ from keras_xd.rewriting.forecast import forecast
 from keras_xd.rewriting.rewriter import rewrite
 from keras_xd.rewriting.search_space import SearchSpace
 from keras_xd.rewriting.spaces import register_search_space
-from keras_xd.searching import SearchResult, search
+from keras_xd.searching import search
 from keras_xd.training import callbacks, distributed, optimizers
 from keras_xd.training.architecture_files import load_architecture, save_architecture
 from keras_xd.training.random_architecture import randomize_architecture
@@ -38,8 +36,6 @@ __version__ = "0.3.0"
 # `visualization` is public too, but with it here `from keras_xd import *` would need matplotlib.
 __all__ = [
     "SearchModel",
-    "SearchReport",
-    "SearchResult",
     "SearchSpace",
     "architecture_variables",
     "callbacks",
@@ -58,7 +54,6 @@ __all__ = [
     "layers",
     "load_architecture",
     "losses",
-    "masks",
     "models",
     "nearest_operation",
     "operation_distance",
@@ -80,11 +75,14 @@ __all__ = [
 # Public names of earlier versions.
 _MOVED = {
     "Evaluation": "keras_xd.evaluation.Evaluation",
+    "SearchReport": "keras_xd.finalizing.report.SearchReport",
+    "SearchResult": "keras_xd.searching.SearchResult",
     "SettingsChoice": "keras_xd.evaluation.retraining.SettingsChoice",
     "Task": "keras_xd.evaluation.Task",
     "choose_settings": "keras_xd.evaluation.choose_settings",
     "distance": "keras_xd.operation_distance",
     "evaluate_search": "keras_xd.evaluation.evaluate_search",
+    "masks": "keras_xd.layers.masked.masks",
     "model_variables": "keras_xd.core.searchable.model_variables",
     "nearest": "keras_xd.nearest_operation",
     "penalties": "keras_xd.regularizers",

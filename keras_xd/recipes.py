@@ -11,6 +11,7 @@ from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import searchable_layers
+from keras_xd.layers.ccnn.ck_conv import CKConv
 from keras_xd.paper_settings import PAPERS
 from keras_xd.rewriting import spaces
 from keras_xd.rewriting.search_space import SearchSpace
@@ -60,7 +61,7 @@ class Recipe:
 
 
 # Networks that are made and not rewritten.
-CCNN = SearchSpace("ccnn", {}, layers=[layers.CCNNBlock, layers.CKConv], recipe={"rate": 5e-3})
+CCNN = SearchSpace("ccnn", {}, layers=[layers.CCNNBlock, CKConv], recipe={"rate": 5e-3})
 NOS = SearchSpace(
     "nos",
     {},

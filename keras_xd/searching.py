@@ -33,16 +33,7 @@ SHARED = ("loss_weights", "weighted_metrics", "run_eagerly", "jit_compile", "ste
 
 @dataclasses.dataclass(frozen=True)
 class SearchResult:
-    """What `keras_xd.search(model, …)` returns.
-
-    Attributes:
-        model: the plain model that `keras_xd.finalize` makes of the search, compiled with the loss
-            and the metrics of the search and a fresh copy of the optimizer of its weights. With
-            `to="auto"` it may be a trained copy of the backbone.
-        search: the trained `SearchModel`; `None` if the backbone was kept.
-        history: the `keras.callbacks.History` of the training.
-        report: a `SearchReport`.
-    """
+    """What `keras_xd.search(model, …)` returns, which has the attributes."""
 
     model: keras.Model
     search: SearchModel | None
@@ -123,7 +114,20 @@ def search(
             `architecture_validation_data` or `architecture_validation_split`.
 
     Returns:
-        A `SearchResult` with the finalized model, the search, the history and the report.
+        A `keras_xd.searching.SearchResult` with the attributes
+
+        - `model`: the plain model that `keras_xd.finalize` makes of the search, compiled with the
+          loss and the metrics of the search and a fresh copy of the optimizer of its weights. With
+          `to="auto"` it may be a trained copy of the backbone.
+        - `search`: the trained `SearchModel`; `None` if the backbone was kept.
+        - `history`: the `keras.callbacks.History` of the training.
+        - `report`: `str()` of it is a table, `to_dict()` plain values. Its `rows` are the backbone
+          as it was given, the search and the finalized model, each with its name `model`,
+          `parameters`, `multiply_adds` of one sample (or `None`) and `metrics` on the validation
+          data. With `to="auto"` they are the trained backbone and the finalized model of each space
+          that was tried, with `standard_errors` over samples and seeds, `epochs`, `seeds`,
+          `seconds` of all trainings, `milliseconds` of a call with one sample and the error by
+          which it `failed`; `report.kept` names the row that was kept, `report.reason` says why.
 
     Raises:
         ValueError: as `rewrite`, `SearchModel.compile`, `SearchModel.fit` and `finalize`; for

@@ -9,6 +9,7 @@ import numpy as np
 import keras_xd
 from keras_xd import layers
 from keras_xd.core.searchable import architecture_variables
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd_tests.backend_program import FIT, numbers
 
 # One takes JAX a minute to compile, so the two are shared out.
@@ -75,7 +76,7 @@ def cell():
     """A relaxed heterogeneous cell, with a teacher's attention on both levels."""
     x, y = data(6)
     inputs = keras.Input((6, 6, 1))
-    architecture = layers.ArchitectureLogits(operations=OPERATIONS)
+    architecture = ArchitectureLogits(operations=OPERATIONS)
     stem = keras.layers.Conv2D(2, 3, padding="same")(inputs)
     outputs = layers.HeterogeneousCell(2, architecture, name="cell")([stem, stem])
     pooled = keras.layers.GlobalAveragePooling2D()(outputs)
@@ -98,7 +99,7 @@ def cell():
 def dynamic():
     """What a cell of dynamic kernels computes; JAX takes a minute to compile their gradients."""
     x, _ = data(4)
-    architecture = layers.ArchitectureLogits(operations=("dilated_3", "dynamic_3"))
+    architecture = ArchitectureLogits(operations=("dilated_3", "dynamic_3"))
     inputs = keras.Input((4, 4, 1))
     outputs = layers.HeterogeneousCell(2, architecture)([inputs, inputs])
     model = same_start(keras.Model(inputs, outputs), architecture=1.0)
@@ -109,7 +110,7 @@ def relaxed(relaxation):
     """A cell that draws operations, or has shares of edges; what is drawn is the same anywhere."""
     x, y = data(4)
     inputs = keras.Input((4, 4, 1))
-    architecture = layers.ArchitectureLogits(operations=OPERATIONS, relaxation=relaxation)
+    architecture = ArchitectureLogits(operations=OPERATIONS, relaxation=relaxation)
     outputs = layers.HeterogeneousCell(4, architecture)([inputs, inputs])
     pooled = keras.layers.GlobalAveragePooling2D()(outputs)
     model = same_start(keras.Model(inputs, keras.layers.Dense(3)(pooled)), architecture=1.0)

@@ -14,6 +14,7 @@ import pytest
 
 import keras_xd
 from keras_xd import grammar, layers
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd_tests.example_scripts import BENCHMARKS, evolve_shortly, on_path
 from tuner_integration import forest
 
@@ -305,7 +306,7 @@ def one_cell(cells, channels, shape, classes, **options):
     """Return a search network of one cell of two operations, which take less time to trace."""
     inputs = keras.Input(shape)
     x = keras.layers.Conv2D(channels, 3, padding="same")(inputs)
-    architecture = layers.ArchitectureLogits(False, ("identity", "dilated_3"))
+    architecture = ArchitectureLogits(False, ("identity", "dilated_3"))
     x = layers.HeterogeneousCell(channels, architecture, False, False)([x, x])
     x = keras.layers.GlobalAveragePooling2D(data_format="channels_last")(x)
     return keras.Model(inputs, keras.layers.Dense(classes)(x))

@@ -11,17 +11,22 @@ import numpy as np
 
 import keras_xd
 from keras_xd import callbacks, grammar, kmatrix, layers, models, regularizers, visualization
+from keras_xd.finalizing.report import SearchReport
 from keras_xd.grammar import spaces
 from keras_xd.kmatrix.radix import Plan, factorise
 from keras_xd.layers import warm_starts
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
+from keras_xd.layers.masked.depth_mask import DepthMask
+from keras_xd.layers.masked.relative_mask import RelativeMask
+from keras_xd.searching import SearchResult
 from tuner_integration.points import PointSpace
 
 
 def searchable_layers() -> list[keras.layers.Layer]:
     shared = layers.KOperation(depth=(1, 2, 1), warm_start=warm_starts.Convolution())
     penalty = regularizers.NearStart(0.1)
-    width = layers.RelativeMask(temperature=8.0, architecture_regularizer=penalty)
-    architecture = layers.ArchitectureLogits(operations=("identity", "dynamic_3"))
+    width = RelativeMask(temperature=8.0, architecture_regularizer=penalty)
+    architecture = ArchitectureLogits(operations=("identity", "dynamic_3"))
     convolution = layers.XDConv2D(
         8,
         (3, 5),
@@ -34,7 +39,7 @@ def searchable_layers() -> list[keras.layers.Layer]:
         bias_constraint=keras.constraints.NonNeg(),
         depth=(1, 1, 2),
         radix=(4, 4, 2),
-        warm_start=warm_starts.Perturbed(warm_starts.Identity(), 0.1),
+        warm_start=warm_starts.Perturbed("identity", 0.1),
         channel_gates=True,
         architecture_regularizer=regularizers.NearStart(0.5),
         seed=1,
@@ -45,45 +50,43 @@ def searchable_layers() -> list[keras.layers.Layer]:
     assert_type(convolution.kmatrices, dict[str, list[kmatrix.KMatrix]])
     assert_type(convolution.compute_output_shape((None, 8, 8, 3)), tuple[int | None, ...])
     # wrong: layers.XDConv2D(8, "three")
-    # wrong: layers.XDConv(2, 8, 3, channel_gates="yes")
+    # wrong: layers.XDConv2D(8, 3, channel_gates="yes")
     # wrong: layers.XDConv2D(8, 3, kernel_initializer=0.5)
     # wrong: layers.XDConv2D(8)
     # wrong: convolution.compute_output_shape(8)
     return [
         convolution,
-        layers.XDConv(3, 4, 3, padding="circular"),
+        layers.XDConv3D(4, 3, padding="circular"),
         layers.XDConv2DTranspose(4, [3, 3], output_padding=None),
         layers.XDDepthwiseConv1D(5, depth_multiplier=2, activation=keras.activations.relu),
         layers.XDSeparableConv2D(4, 3, search_pointwise=True),
         layers.XDCausalConv1D(4, 3, dilation_rate=(2,)),
-        layers.KDense(10, radix=4),
         layers.StructuredDense(10, "blast", density=0.5, sizes=None),
         layers.KOpConv2D(4, 3, strides=2, operation=shared, name="shared", dtype="float32"),
         layers.MixedOperation2D(4, 3, candidates=("convolution_3", "skip"), other_weight=None),
         layers.DiscreteOperation(1, 4, "skip"),
         layers.MaskedConv2D(4, 3, input_width=width, mask_kernel=True),
         layers.MaskedDense(4, depth_mask=width, block=(0, 2)),
-        layers.DepthMask(4, initial_size=2),
+        DepthMask(4, initial_size=2),
         layers.DifferentiableMask((1, 2), "gaussian", initial_size="half", minimum_size=1.5),
         layers.CKConv1D(layers.KernelNetwork("magnet"), kernel_size=9, padding="causal"),
         layers.FlexConv2D(alias_penalty=0.1),
-        layers.CCNNBlock(depth=layers.DepthMask(3), index=1, learn="KR"),
+        layers.CCNNBlock(depth=DepthMask(3), index=1, learn="KR"),
         layers.SpectralConv2D(4, (3, 3), data_format="channels_first"),
         layers.FourierResampling(sizes=16),
         layers.Resampled(convolution, (8, 8)),
         layers.HeterogeneousCell(4, architecture, reduction=True, partial_channels=2),
-        layers.ChannelAttention(reduction=4),
         layers.SelfCalibration("dynamic_3", gate=None, reduction=4),
         layers.Cutout(8, seed=1),
         # wrong: layers.XDConv2D(4, 3, channel_gate=True),
         # wrong: layers.XDConv1D(4, 3, depth="two"),
-        # wrong: layers.XDConv(2, 4, 3, named="conv"),
+        # wrong: layers.XDConv2D(4, 3, named="conv"),
         # wrong: layers.KOpConv2D(4, 3, operations=shared),
-        # wrong: layers.MixedOperation(2, 4, 3, pertub=0.1),
+        # wrong: layers.MixedOperation2D(4, 3, pertub=0.1),
         # wrong: layers.MaskedConv2D(4, 3, mask_kernels=True),
         # wrong: layers.CKConv2D(kernal_size=9),
-        # wrong: layers.KDense("ten"),
-        # wrong: layers.DepthMask([4]),
+        # wrong: layers.StructuredDense("ten"),
+        # wrong: DepthMask([4]),
         # wrong: layers.HeterogeneousCell(4, "identity"),
     ]
 
@@ -121,9 +124,9 @@ def search(images: np.ndarray, labels: np.ndarray) -> keras.Model:
     # wrong: callbacks.WarmRestarts("two")
     keras_xd.save_architecture(trained, "found.json")
     result = keras_xd.search(model, images, labels, epochs=3, budget=4.0, seed=1)
-    assert_type(result, keras_xd.SearchResult)
+    assert_type(result, SearchResult)
     assert_type(result.search, keras_xd.SearchModel | None)
-    assert_type(result.report, keras_xd.SearchReport)
+    assert_type(result.report, SearchReport)
     # wrong: keras_xd.search(model, images, labels, epochs="three")
     # wrong: keras_xd.rewritten(model)
     print(keras_xd.compare(model, space, images).output_error)

@@ -16,6 +16,7 @@ from keras_xd.grammar.graphs import network_graph
 from keras_xd.grammar.topologies import linear
 from keras_xd.kmatrix.radix import factorise
 from keras_xd.layers.fourier import fft_convolution
+from keras_xd.layers.k.k_dense import KDense, KLayer
 
 SIDES = (10**6, 10**12 + 39, 10**18)
 LAYERS = {
@@ -32,9 +33,9 @@ LAYERS = {
     "KOpConv1D": lambda side: (layers.KOpConv1D(2, 3), (None, side, 2)),
     "kernel": lambda side: (layers.XDConv1D(2, side, padding="same"), (None, 8, 2)),
     "filters": lambda side: (layers.XDConv1D(1000 * side, 3), (None, 8, 2)),
-    "KDense": lambda side: (layers.KDense(side), (None, 8)),
-    "KLayer": lambda side: (layers.KLayer(1000 * side), (None, 8, 2)),
-    "sizes of a KLayer": lambda side: (layers.KLayer(2), (None, side, 2)),
+    "KDense": lambda side: (KDense(side), (None, 8)),
+    "KLayer": lambda side: (KLayer(1000 * side), (None, 8, 2)),
+    "sizes of a KLayer": lambda side: (KLayer(2), (None, side, 2)),
     "normalized": lambda side: (
         layers.WeightNormalizedConv1D(8, 1000 * side, padding="same"),
         (None, 8, 2),

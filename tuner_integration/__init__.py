@@ -13,7 +13,6 @@ __all__ = [
     "GrammarTuner",
     "HalvingOracle",
     "SearchHyperModel",
-    "Surrogate",
 ]
 
 _MISSING = [name for name in ("keras_tuner", "scipy", "sklearn") if _find_spec(name) is None]
@@ -22,7 +21,6 @@ if not _MISSING:
     from tuner_integration.oracle import GrammarOracle
     from tuner_integration.search_hypermodel import SearchHyperModel
     from tuner_integration.successive_halving import HalvingOracle
-    from tuner_integration.surrogate import Surrogate
     from tuner_integration.tuner import GrammarTuner
 
 
@@ -31,6 +29,7 @@ _MOVED = {
     "GaussianProcess": "tuner_integration.gaussian_process.GaussianProcess",
     "HierarchicalKernel": "tuner_integration.kernels.HierarchicalKernel",
     "PointSpace": "tuner_integration.points.PointSpace",
+    "Surrogate": "tuner_integration.surrogate.Surrogate",
     "WeisfeilerLehman": "tuner_integration.kernels.WeisfeilerLehman",
 }
 _no_attribute = _attribute_error(__name__, _MOVED)

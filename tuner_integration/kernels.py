@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse
 
 from keras_xd.core import validation
-from keras_xd.grammar import TOPOLOGIES, Topology, expand
+from keras_xd.grammar import Topology, expand
 from keras_xd.grammar.terms import Term
-from keras_xd.grammar.topologies import IDENTITY, ZERO, topology_of
+from keras_xd.grammar.topologies import IDENTITY, TOPOLOGIES, ZERO, topology_of
 
 # What a kernel knows of a term: for each iteration the colours and how often they occur.
 Features = list[tuple[np.ndarray, np.ndarray]]

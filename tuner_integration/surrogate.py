@@ -40,38 +40,6 @@ class Surrogate:
     kernel are those with the largest likelihood for equal weights; then the weights are fitted,
     once with all kernels and once without those of folded terms. What predicts each observation
     better from the others is taken.
-
-    Args:
-        kernels: dictionary from the names of terms to `HierarchicalKernel`.
-        space: the `PointSpace`.
-        files: the `FeatureFiles` that keep the features of known terms, or `None`.
-        models: what may predict, of "kernel" and "forest".
-        network: function from a term to what is the same for all terms of one network.
-
-    Attributes:
-        model: "kernel" or "forest", what predicts after `fit`.
-
-    Example:
-
-    >>> import keras_tuner as kt
-    >>> import numpy as np
-    >>> from keras_xd.grammar import spaces
-    >>> from keras_xd.grammar.graphs import operation_graph
-    >>> from tuner_integration.kernels import HierarchicalKernel
-    >>> from tuner_integration.points import PointSpace
-    >>> from tuner_integration.surrogate import Surrogate
-    >>> grammars = {"cell": spaces.nas_bench_201_cell()}
-    >>> space, rng = (
-    ...     PointSpace(grammars, kt.HyperParameters()),
-    ...     np.random.default_rng(0),
-    ... )
-    >>> points = [space.sample(rng) for _ in range(20)]
-    >>> targets = [len(operation_graph(dict(point)["cell"])[0]) for point in points]
-    >>> surrogate = Surrogate({"cell": HierarchicalKernel(levels=(0,))}, space)
-    >>> surrogate.fit(points, targets)
-    >>> mean, deviation = surrogate.predict(points)
-    >>> bool(np.corrcoef(mean, targets)[0, 1] > 0.9)
-    True
     """
 
     @check_types

@@ -18,8 +18,18 @@ from keras_xd.core.configured import (
 from keras_xd.core.type_aliases import Config, Shape
 
 
+class RankArgument(keras.layers.Layer):
+    """First base class of a layer with its rank before the arguments of the next base class."""
+
+    ranks: tuple[int, ...] = (1, 2, 3)
+
+    def __init__(self, rank: int, *args: Any, **kwargs: Any):
+        self.rank = validation.one_of(rank, self.ranks, "rank")
+        super().__init__(*args, **kwargs)
+
+
 class ConvolutionOfAnyRank(keras.layers.Layer):
-    """Base class of a layer in place of a Keras convolution whose rank is an argument."""
+    """Last base class of such a layer in place of a Keras convolution."""
 
     def __init__(self, **arguments: Any):
         own = {name: arguments.pop(name) for name in arguments_of(self.like)}

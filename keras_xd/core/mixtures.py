@@ -52,15 +52,7 @@ class CandidateMixture(SearchableLayer):
 
     def describe(self) -> Description:
         """Return `probability/<operation>` of each candidate, and their `entropy` in nats."""
-        probabilities = np.asarray(ops.convert_to_numpy(self.probabilities), "float64")
-        positive = probabilities[probabilities > 0]
-        entropy = abs(float(-np.sum(positive * np.log(positive))))
-        named = zip(self.operation_names, probabilities, strict=True)
-        return {
-            **{f"probability/{name}": float(probability) for name, probability in named},
-            "entropy": entropy,
-            "entropy/relative": entropy / math.log(len(probabilities)),
-        }
+        return described(self.operation_names, ops.convert_to_numpy(self.probabilities)[None])
 
     def architecture_signature(self) -> Config:
         """Return what tells the meaning of the logits: the candidates, in their order."""
@@ -71,6 +63,19 @@ class CandidateMixture(SearchableLayer):
         """Return logits of probabilities that are drawn evenly from all possible ones."""
         probabilities = generator.dirichlet(np.ones(len(self.operation_names)))
         return [np.log(np.maximum(probabilities, SMALLEST_PROBABILITY))]
+
+
+def described(names: Sequence[str], probabilities: np.ndarray) -> Description:
+    """Return the mean `probability/<operation>` over rows, and the mean `entropy` of rows."""
+    values = np.asarray(probabilities, "float64")
+    logarithms = np.log(np.where(values > 0, values, 1.0))
+    entropy = abs(float(-np.sum(values * logarithms) / len(values)))
+    means = zip(names, values.mean(axis=0), strict=True)
+    return {
+        **{f"probability/{name}": float(mean) for name, mean in means},
+        "entropy": entropy,
+        "entropy/relative": entropy / math.log(len(names)),
+    }
 
 
 class ProbabilityFloor(keras.constraints.Constraint):

@@ -47,15 +47,7 @@ class Task:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One protocol for one seed.
-
-    Attributes:
-        protocol: its name.
-        seed: its seed.
-        values: dictionary from names of metrics to numbers; empty if the run failed.
-        seconds: how long it took.
-        error: `None`, or what it failed with.
-    """
+    """One protocol for one seed: an entry of `Evaluation.runs`."""
 
     protocol: str
     seed: int
@@ -69,7 +61,9 @@ class Evaluation:
     """What `evaluate_search` returns; `str()` of it is a table in Markdown.
 
     Attributes:
-        runs: a `Run` for each seed and protocol, failed ones included.
+        runs: for each seed and protocol, failed ones included, a record of `protocol`, `seed`,
+            `values` (a dictionary from metrics to numbers, empty if it failed), `seconds` and
+            `error` (`None`, or what it failed with).
     """
 
     runs: tuple[Run, ...]

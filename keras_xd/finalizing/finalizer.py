@@ -86,7 +86,7 @@ def finalize(
     it is larger than the convolution that it replaced: ResNet-20 gets 50 times the parameters.
     `form="kernel"` stores the kernel instead and computes the spectrum in every call, so that the
     model is no larger than the search space unless its kernels are long (`docs/deploying.md`).
-    Only operations in graphs, in `XDSeparableConv` and in `SearchableResampled` have this choice,
+    Only operations in graphs, in `XDSeparableConv2D` and in `SearchableResampled` have this choice,
     and `weight_dtype` and `snap`; the XD-operations inside cells keep their spectrum.
     `benchmarks/finalized.md` has sizes and times.
 

@@ -94,24 +94,7 @@ GROWTH = 4
 
 @dataclasses.dataclass(frozen=True)
 class SearchReportRow:
-    """One model in a `SearchReport`.
-
-    Attributes:
-        model: `"backbone"`, `"search"` or `"finalized"`; with `to="auto"` `"backbone"` or the
-            search space that was tried, whose finalized model the row is about.
-        parameters: the number of all its weights.
-        multiply_adds: those of one sample, as by `keras_xd.complexity`; `None` if a size is
-            unknown.
-        metrics: loss, without the regularizers of weights, and metrics on the validation data;
-            empty without such data.
-        standard_errors: those of the metrics, over samples and seeds. This and what follows has
-            values with `to="auto"` only.
-        epochs: the number of epochs it was trained for.
-        seeds: how many seeds it was trained with.
-        seconds: of all its trainings, with the making of models and graphs.
-        milliseconds: the median of calls with one sample.
-        failed: the error that ended its training, or `None`.
-    """
+    """One model in a `SearchReport`: `keras_xd.search` says what it has."""
 
     model: str
     parameters: int
@@ -127,14 +110,7 @@ class SearchReportRow:
 
 @dataclasses.dataclass(frozen=True)
 class SearchReport:
-    """What a search in one call came to; `str()` of it is a table.
-
-    Attributes:
-        rows: a `SearchReportRow` for the backbone as it was given, the search and the finalized
-            model; with `to="auto"` for the trained backbone and each search space that was tried.
-        kept: with `to="auto"`, the row's `model` that was kept.
-        reason: why.
-    """
+    """What a search in one call came to; `str()` of it is a table. See `keras_xd.search`."""
 
     rows: tuple[SearchReportRow, ...]
     kept: str | None = None

@@ -8,14 +8,13 @@ from keras_xd.grammar.constraints import Connected, Downsamplings, InputDependen
 from keras_xd.grammar.grammar import Grammar
 from keras_xd.grammar.motifs import expand
 from keras_xd.grammar.terms import parse
-from keras_xd.grammar.topologies import TOPOLOGIES, Topology
+from keras_xd.grammar.topologies import Topology
 
 __all__ = [
     "Connected",
     "Downsamplings",
     "Grammar",
     "InputDependent",
-    "TOPOLOGIES",
     "Topology",
     "build",
     "expand",
@@ -27,6 +26,7 @@ __all__ = [
 # Public names of earlier versions.
 _MOVED = {
     "NetworkGraph": "keras_xd.grammar.graphs.NetworkGraph",
+    "TOPOLOGIES": "keras_xd.grammar.topologies.TOPOLOGIES",
     "Term": "keras_xd.grammar.terms.Term",
     "expected_size": "keras_xd.grammar.balance.expected_size",
     "motif_terms": "keras_xd.grammar.motifs.motif_terms",

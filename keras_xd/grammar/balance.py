@@ -21,7 +21,7 @@ def growth(grammar: Grammar, topologies: Mapping[str, Topology] | None = None) -
     Args:
         grammar: the grammar; its depth bound and constraints do not count.
         topologies: dictionary from operators to `Topology`, `None` for
-            `keras_xd.grammar.TOPOLOGIES`. Arguments that stand on several edges count as often.
+            `grammar.topologies.TOPOLOGIES`. Arguments that stand on several edges count as often.
 
     Returns:
         A number ≥ 0, which is 0 for a grammar that is not recursive.
@@ -63,24 +63,7 @@ def _eigenvalue(rows, group):
 
 @check_types
 def expected_size(grammar: Grammar, topologies: Mapping[str, Topology] | None = None) -> float:
-    """Return the expected number of operations in the network of a random term.
-
-    Args:
-        grammar: the grammar; its depth bound and constraints do not count.
-        topologies: as in `growth`.
-
-    Returns:
-        A number, `math.inf` if the weights are out of balance.
-
-    Example:
-
-    >>> from keras_xd.grammar import Grammar
-    >>> from keras_xd.grammar.balance import expected_size
-    >>> expected_size(Grammar("S -> Linear2 S S | conv [3]", max_depth=9))
-    1.5
-    >>> expected_size(Grammar("S -> Linear2 S S | conv", max_depth=9))
-    inf
-    """
+    """Return the expected number of operations in the network of a random term, or `math.inf`."""
     if growth(grammar, topologies) >= 1:
         return math.inf
     rows, leaves = _means(grammar, topologies)

@@ -48,7 +48,7 @@ def build(
         share_weights: whether shared motifs share their layers too, wherever the inputs have the
             same shape. Otherwise they share the architecture alone.
         topologies: dictionary from operators to `keras_xd.grammar.Topology`; `None` for
-            `keras_xd.grammar.TOPOLOGIES`.
+            `grammar.topologies.TOPOLOGIES`.
         name: the model's name.
 
     Returns:

@@ -16,7 +16,7 @@ class Connected:
 
     Args:
         topologies: dictionary from operators to `Topology`; `None` for
-            `keras_xd.grammar.TOPOLOGIES`.
+            `grammar.topologies.TOPOLOGIES`.
 
     Example:
 
@@ -64,7 +64,7 @@ class InputDependent:
     Args:
         constants: names of the primitives whose value does not depend on their input.
         topologies: dictionary from operators to `Topology`; `None` for
-            `keras_xd.grammar.TOPOLOGIES`. Any other operator depends on the input if one of its
+            `grammar.topologies.TOPOLOGIES`. Any other operator depends on the input if one of its
             arguments does.
 
     Example:
@@ -108,7 +108,7 @@ class Downsamplings:
         levels: how many strides lie on every path of a whole term.
         strided: the primitives that stride, each counting once.
         topologies: dictionary from operators to `Topology`; `None` for
-            `keras_xd.grammar.TOPOLOGIES`. The arguments of any other operator must have the same
+            `grammar.topologies.TOPOLOGIES`. The arguments of any other operator must have the same
             number, which is that of the whole.
 
     Example:

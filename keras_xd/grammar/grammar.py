@@ -40,7 +40,7 @@ class Grammar:
 
     Raises:
         ValueError: the text breaks the rules, a nonterminal cannot be reached or has no finite
-            term, one of `keras_xd.grammar.TOPOLOGIES` has not one argument for each of its edges,
+            term, one of `grammar.topologies.TOPOLOGIES` has not one argument for each of its edges,
             an argument in capitals is almost a nonterminal, but none, or an argument is out of its
             range.
 

@@ -60,29 +60,8 @@ class NetworkGraph:
 def network_graph(term: Term, topologies: Mapping[str, Topology] | None = None) -> NetworkGraph:
     """Return the graph of a term: nested topologies inserted, dead edges left out.
 
-    A topology within a term replaces its edge; its input and output become the nodes at the ends.
-    Edges that carry `zero`, and edges that lie on no path from an input to the output, are left
-    out. If nothing is left, the graph has no edges.
-
-    Args:
-        term: a term, also a folded one or one with shared motifs.
-        topologies: dictionary from operators to `Topology`; `None` for
-            `keras_xd.grammar.TOPOLOGIES`.
-
-    Raises:
-        ValueError: an operator with arguments is no topology, has not one argument for each of
-            its edges, or needs several inputs inside a term.
-
-    Example:
-
-    >>> from keras_xd.grammar import parse
-    >>> from keras_xd.grammar.graphs import network_graph
-    >>> term = parse("(S Residual2 (C Linear2 conv relu) id (OP zero))")
-    >>> [
-    ...     (edge.source, edge.operation, edge.target)
-    ...     for edge in network_graph(term).edges
-    ... ]
-    [(0, 'id', 1)]
+    A topology within a term replaces its edge. Edges that carry `zero`, and those on no path from
+    an input to the output, are dead.
     """
     topologies = TOPOLOGIES if topologies is None else topologies
     term = expand(term)
@@ -155,26 +134,8 @@ def operation_graph(
 ) -> tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]:
     """Return a term as a graph whose nodes are operations, for the Weisfeiler-Lehman kernel.
 
-    Every operation of `network_graph` is a node, with an arrow to each operation that it feeds;
-    one node each is added for the inputs and the output, and identities are bypassed.
-
-    Args:
-        term: a term, also a folded one or one with shared motifs.
-        topologies: as in `network_graph`.
-
-    Returns:
-        `(labels, successors)`: the nodes' names, the inputs first and the output last, and for each
-        node the sorted tuple of the nodes that it feeds.
-
-    Example:
-
-    >>> from keras_xd.grammar import parse
-    >>> from keras_xd.grammar.graphs import operation_graph
-    >>> labels, successors = operation_graph(parse("(S Residual2 conv id (OP pool))"))
-    >>> labels
-    ('input', 'conv', 'pool', 'output')
-    >>> successors
-    ((1, 3), (2,), (3,), ())
+    `(labels, successors)`: of each operation of `network_graph`, with the inputs first and the
+    output last and identities bypassed, the name and the sorted tuple of the nodes that it feeds.
     """
     graph = network_graph(term, topologies)
     real = [edge for edge in graph.edges if edge.operation != IDENTITY]
@@ -197,29 +158,11 @@ def operation_graph(
 
 @check_types
 def network_digest(term: Term, topologies: Mapping[str, Topology] | None = None) -> str:
-    """Return a digest of the network of a term: equal for terms that build the same network.
+    """Return 16 hexadecimal digits, equal for terms that build the same network.
 
-    Dead edges, identities, the hierarchy and the order in which a node adds up do not count. How
-    often an operation is added to a node does, and so does the order in which a node stacks or
-    concatenates. Nodes are told apart by colour refinement along both directions of the edges.
-
-    Args:
-        term: a term, also one with shared motifs.
-        topologies: as in `network_graph`.
-
-    Returns:
-        A string of 16 hexadecimal digits.
-
-    Example:
-
-    >>> from keras_xd.grammar import parse
-    >>> from keras_xd.grammar.graphs import network_digest
-    >>> a = parse("(S Residual2 (OP conv) (OP zero) (OP pool))")
-    >>> b = parse("(S Linear3 (OP conv) (OP id) (OP pool))")
-    >>> network_digest(a) == network_digest(b)
-    True
-    >>> network_digest(a) == network_digest(parse("(S Linear2 (OP pool) (OP conv))"))
-    False
+    Dead edges, identities, the hierarchy and the order in which a node adds up do not count; how
+    often an operation is added does, and the order in which a node stacks or concatenates. Nodes
+    are told apart by colour refinement along both directions of the edges.
     """
     labels, sources = _producers(network_graph(term, topologies))
     targets = [[] for _ in labels]

@@ -1,10 +1,8 @@
 """A BLAST matrix near to a dense matrix, in NumPy."""
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
-from keras_xd.core.argument_types import check_types
 from keras_xd.kmatrix import block_tensor_train, structured
 from keras_xd.kmatrix.structured import Projection
 
@@ -13,16 +11,12 @@ _CHECK_EVERY = 4  # sweeps, as the error costs as much as half a sweep
 _LEAST_GAIN = 4e-4  # relative decrease of the error between checks that makes more of them worth it
 
 
-@check_types
-def nearest_blast(matrix: ArrayLike, blocks: int, rank: int, steps: int = 20) -> Projection:
+def nearest_blast(matrix: np.ndarray, blocks: int, rank: int, steps: int = 20) -> Projection:
     """Return a BLAST matrix near to a matrix, by alternating least squares.
 
     Block `(i, j)` of `blocks × blocks` is `U_i diag(s_ij) V_jᵀ`. The search starts at the nearest
     matrix of this rank and its error never rises; the paper projects by gradient descent.
     """
-    matrix, _ = structured.checked(matrix)
-    validation.positive_integer(blocks, "blocks")
-    structured.check_divides(blocks, matrix.shape)
     validation.nonnegative_integer(steps, "steps")
     start = block_tensor_train.nearest_low_rank(matrix, rank)
     (rows, columns), (left, right) = matrix.shape, start.factors

@@ -5,10 +5,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from keras_xd.core import validation
-from keras_xd.core.argument_types import check_types
 from keras_xd.kmatrix import projection, structured
 from keras_xd.kmatrix.structured import Projection
 
@@ -17,46 +14,36 @@ from keras_xd.kmatrix.structured import Projection
 _LARGEST_SLICE = 64
 
 
-@check_types
-def nearest_low_rank(matrix: ArrayLike, rank: int, inputs: ArrayLike | None = None) -> Projection:
+def nearest_low_rank(matrix: np.ndarray, rank: int, inputs: np.ndarray | None = None) -> Projection:
     """Return the nearest matrix `L R` of a rank: exact, by the singular value decomposition."""
-    matrix, inputs = structured.checked(matrix, inputs)
     rows, columns = matrix.shape
-    if validation.positive_integer(rank, "rank") > min(rows, columns):
-        raise ValueError(
-            f"`rank` must be at most the smaller side of the matrix. "
-            f"Received: rank={rank}, matrix of shape {matrix.shape}"
-        )
     found = _nearest("low_rank", matrix, (1, rows), (columns, 1), rank, inputs)
     right, left = found.factors
     factors = (left.reshape(rank, rows).T, right.reshape(columns, rank).T)
     return dataclasses.replace(found, factors=factors)
 
 
-@check_types
-def nearest_monarch(matrix: ArrayLike, blocks: int, inputs: ArrayLike | None = None) -> Projection:
+def nearest_monarch(
+    matrix: np.ndarray, blocks: int, inputs: np.ndarray | None = None
+) -> Projection:
     """Return the nearest Monarch matrix of `blocks` blocks: exact, by a decomposition per slice.
 
     With rows `(p, i')` and columns `(j', q)`, `p` and `q` counting blocks, an entry is
     `L[p, i', q] · R[p, j', q]`: a block tensor train of two cores of rank 1.
     """
-    matrix, inputs = structured.checked(matrix, inputs)
     rows, columns = matrix.shape
-    validation.positive_integer(blocks, "blocks")
-    structured.check_divides(blocks, matrix.shape)
     sizes = (blocks, rows // blocks), (columns // blocks, blocks)
     found = _nearest("monarch", matrix, *sizes, 1, inputs)
     factors = tuple(core.reshape(blocks, -1, blocks) for core in found.factors)
     return dataclasses.replace(found, factors=factors)
 
 
-@check_types
 def nearest_block_tensor_train(
-    matrix: ArrayLike,
+    matrix: np.ndarray,
     row_factors: Sequence[int],
     column_factors: Sequence[int],
     rank: int,
-    inputs: ArrayLike | None = None,
+    inputs: np.ndarray | None = None,
 ) -> Projection:
     """Return a block tensor train near to a matrix, by one decomposition per slice and core.
 
@@ -67,10 +54,6 @@ def nearest_block_tensor_train(
     where `a_t` has the size `rank` and `a_0` and `a_c` have size 1. Two cores are exact; the
     squared error of more is at most `c - 1` times the smallest one.
     """
-    matrix, inputs = structured.checked(matrix, inputs)
-    row_factors, column_factors = tuple(row_factors), tuple(column_factors)
-    validation.positive_integer(rank, "rank")
-    structured.check_factors(row_factors, column_factors, matrix.shape)
     return _nearest("block_tensor_train", matrix, row_factors, column_factors, rank, inputs)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keras_xd.core.argument_types import check_types
-
 # A butterfly: the arrays of its stages, the one of the innermost stride first.
 Stages = list[np.ndarray]
 
@@ -43,7 +41,6 @@ def dft(radices: Sequence[int], *, inverse: bool = False, unitary: bool = False)
     return stages
 
 
-@check_types
 def digit_reversal(radices: Sequence[int]) -> np.ndarray:
     """Return the index array `p` by which the digit-reversed order of `x` is `x[p]`."""
     order = np.zeros(1, dtype=int)

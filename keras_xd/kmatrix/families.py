@@ -11,6 +11,7 @@ from keras_xd.core.type_aliases import Config
 from keras_xd.kmatrix import blast, block_tensor_train, kaleidoscope, structured
 from keras_xd.kmatrix import radix as radices
 from keras_xd.kmatrix.structured import Projection
+from keras_xd.kmatrix.structured_product import structured_product
 
 FAMILIES = ("kaleidoscope", "monarch", "block_tensor_train", "blast", "low_rank")
 WITH_INPUTS = ("monarch", "block_tensor_train", "low_rank")
@@ -21,14 +22,8 @@ _NEAREST: dict[str, Callable[..., Projection]] = {
     "blast": blast.nearest_blast,
     "low_rank": block_tensor_train.nearest_low_rank,
 }
-# The sizes that a matrix of a family has to have, and those that it may have.
-_SIZES: dict[str, tuple[set[str], set[str]]] = {
-    "kaleidoscope": (set(), {"radix", "depth", "steps", "seed"}),
-    "monarch": ({"blocks"}, set()),
-    "block_tensor_train": ({"row_factors", "column_factors", "rank"}, set()),
-    "blast": ({"blocks", "rank"}, {"steps"}),
-    "low_rank": ({"rank"}, set()),
-}
+# What may stand beside the sizes of a family: how it is searched.
+_OF_SEARCH = {"kaleidoscope": ("steps", "seed"), "blast": ("steps",)}
 _MOST_BLOCKS = 16  # of a BLAST matrix along a side, as in its paper
 
 
@@ -55,15 +50,6 @@ def project_to(
             `row_factors`, `column_factors` and `rank`; `blocks`, `rank` and the most sweeps
             `steps`; `radix`, `depth`, `steps` and `seed`.
 
-    Returns:
-        A `Projection`, which has its error, the bound by singular values and the error of
-        low rank.
-
-    Raises:
-        ValueError: for an unknown family, a density that not even its smallest member keeps to,
-            sizes that are not the family's or do not fit, or rows and columns that do not factor
-            as the family needs.
-
     Example:
 
     >>> import numpy as np
@@ -75,6 +61,7 @@ def project_to(
     480
     """
     matrix, _ = structured.checked(matrix)
+    rows, columns = matrix.shape
     validation.one_of(family, FAMILIES, "family")
     if inputs is not None and family not in WITH_INPUTS:
         raise ValueError(
@@ -82,12 +69,11 @@ def project_to(
         )
     if sizes is None:
         sizes = sizes_within(matrix.shape, family, density)
-    needed, allowed = _SIZES[family]
-    if not needed <= set(sizes) <= needed | allowed:
-        raise ValueError(
-            f"`sizes` of the family '{family}' must have {sorted(needed)} and may have "
-            f"{sorted(allowed)}. Received: sizes={sizes!r}"
-        )
+    of_search = _OF_SEARCH.get(family, ())
+    own = {name: value for name, value in sizes.items() if name not in of_search}
+    if family == "kaleidoscope":
+        own = {"radix": None, **own}
+    structured_product(family, columns, rows, own)  # checks them
     return nearest(matrix, family, sizes, inputs)
 
 
@@ -95,8 +81,8 @@ def nearest(
     matrix: ArrayLike, family: str, sizes: Config, inputs: ArrayLike | None = None
 ) -> Projection:
     """Return a structured matrix of a family, or `"dense"`, and sizes near to a dense matrix."""
+    matrix, inputs = structured.checked(matrix, inputs)
     if family == "dense":
-        matrix, _ = structured.checked(matrix)
         return Projection("dense", (matrix,), matrix, 0.0, 0.0, 0.0)
     given = {"inputs": inputs} if family in WITH_INPUTS else {}
     return _NEAREST[family](matrix, **sizes, **given)

@@ -3,9 +3,7 @@
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from keras_xd.core.argument_types import check_types
 from keras_xd.kmatrix import constructions, projection, structured
 from keras_xd.kmatrix import radix as radices
 from keras_xd.kmatrix.structured import Projection
@@ -13,16 +11,14 @@ from keras_xd.kmatrix.structured import Projection
 _LARGEST_SIDE = 16  # of the slices from which the bound of a butterfly is computed
 
 
-@check_types
 def nearest_kaleidoscope(
-    matrix: ArrayLike,
+    matrix: np.ndarray,
     radix: radices.Radix = None,
     depth: int = 1,
     steps: int = 0,
     seed: int | None = None,
 ) -> Projection:
     """Return a K-matrix whose upper left corner is near to a matrix."""
-    matrix, _ = structured.checked(matrix)
     size = radices.padded_size(max(matrix.shape), radix)
     factors = radices.factorise(size, radix)
     rows, columns = matrix.shape

@@ -55,9 +55,6 @@ class KMatrix:
             the matrix is real anyway.
         transposed: stand for the transpose `Pᵀ`.
 
-    Raises:
-        ValueError: if the shape of the weights does not fit the plan.
-
     Example:
 
     >>> import numpy as np
@@ -133,34 +130,27 @@ class KMatrix:
     def __matmul__(self, x: "Tensor | tuple[Tensor, Tensor] | KMatrix") -> Any:
         if isinstance(x, KMatrix):
             return self._composed(x)
-        return self._times(x, -2, transpose=False)
+        return self._times(x, -2)
 
     def __rmatmul__(self, x: Tensor | tuple[Tensor, Tensor]) -> Any:
-        return self._times(x, -1, transpose=True)
+        return self.T._times(x, -1)
 
-    def apply(
-        self, x: Tensor | tuple[Tensor, Tensor], axis: int = -1, *, transpose: bool = False
-    ) -> Any:
+    def apply(self, x: Tensor | tuple[Tensor, Tensor], axis: int = -1) -> Any:
         """Multiply along an axis.
 
         Args:
             x: a real tensor, or a pair `(real, imaginary)` of them, of static shape except for one
                 dynamic axis; size `n` along `axis`.
             axis: the axis.
-            transpose: multiply by the transpose (not conjugated) instead.
 
         Returns:
             Pair `(real, imaginary)` of tensors of the shape of `x`; of a real matrix and a real
             tensor a single tensor.
-
-        Raises:
-            ValueError: if the axis does not have size `n`.
         """
         parts = list(x) if isinstance(x, (tuple, list)) else [x]
-        transpose = transpose != self.transposed
         if not self.real:
-            return self._products(parts, axis, transpose)
-        results = [self._products([part], axis, transpose)[0] for part in parts]
+            return self._products(parts, axis)
+        results = [self._products([part], axis)[0] for part in parts]
         return results[0] if len(results) == 1 else tuple(results)
 
     def dense(self) -> Any:
@@ -192,12 +182,11 @@ class KMatrix:
             )
         return structured.relative_error(matrix, self.numpy())
 
-    def columns(self, positions: Sequence[int] | np.ndarray, *, transpose: bool = False) -> Tensor:
+    def columns(self, positions: Sequence[int] | np.ndarray) -> Tensor:
         """Return some columns of the matrix, without multiplying out the others.
 
         Args:
             positions: which columns.
-            transpose: take those of `Pᵀ` instead of `P`.
 
         Returns:
             A complex array of shape `(n, number of positions)`.
@@ -212,19 +201,18 @@ class KMatrix:
         if self.plan.n <= LARGEST_IN_NUMPY:
             dense = special.kmatrix_dense(self.butterflies)
             dense = dense.real if self.real else dense
-            found = (dense.T if transpose else dense)[:, np.asarray(positions, "int64")]
+            found = dense[:, np.asarray(positions, "int64")]
         else:
             units = np.zeros((self.plan.n, len(positions)), "float64" if double else "float32")
             units[positions, np.arange(len(positions))] = 1.0
-            found = _joined(self.apply(units, axis=0, transpose=transpose))
+            found = _joined(self.apply(units, axis=0))
         return found.astype("complex128" if double else "complex64", copy=False)
 
-    def magnitudes(self, most: int = 512, *, transpose: bool = False) -> np.ndarray:
+    def magnitudes(self, most: int = 512) -> np.ndarray:
         """Return an overview of a matrix that is too large to multiply out.
 
         Args:
             most: how many rows and columns the overview may have.
-            transpose: show `Pᵀ` instead of `P`.
 
         Returns:
             Array of at most `(most, most)`: of every `s`-th column, `s = ⌈n / most⌉`, the root mean
@@ -243,12 +231,12 @@ class KMatrix:
         at_once = max(1, LARGEST_BATCH // n)
         parts = []
         for first in range(0, len(starts), at_once):
-            found = self.columns(starts[first : first + at_once], transpose=transpose)
+            found = self.columns(starts[first : first + at_once])
             squares = np.add.reduceat(found.real**2 + found.imag**2, starts, axis=0)
             parts.append(np.sqrt(squares / counts))
         return np.concatenate(parts, axis=1, dtype="float32")
 
-    def _times(self, x, axis, transpose):
+    def _times(self, x, axis):
         if not (hasattr(x, "shape") or isinstance(x, (tuple, list))):
             return NotImplemented
         if isinstance(x, list):
@@ -258,15 +246,15 @@ class KMatrix:
         rank = len(parts[0].shape)
         if rank < 1:
             raise ValueError(f"A K-matrix multiplies arrays of at least one axis. Received: {x!r}")
-        result = self.apply(parts, -1 if rank == 1 else axis, transpose=transpose)
+        result = self.apply(parts, -1 if rank == 1 else axis)
         if not whole or not isinstance(self.weights, np.ndarray):
             return result
         result = _joined(result)
         complex_result = len(parts) == 2 or (not self.real and self.weights[:, 1].any())
         return result if complex_result else result.real
 
-    def _products(self, parts, axis, transpose):
-        """Return the pair `P · x` or `Pᵀ · x` of a tensor or a pair; of a real matrix its first."""
+    def _products(self, parts, axis):
+        """Return the pair `P · x` of a tensor or a pair; of a real matrix its first."""
         rank = len(parts[0].shape)
         size = parts[0].shape[axis]
         if size != self.plan.n:
@@ -285,7 +273,7 @@ class KMatrix:
         if weights.shape[1] == 1:
             weights = ops.concatenate([weights, ops.zeros_like(weights)], axis=1)
         (factors,) = product.multiply_out([weights], [self.plan])
-        if transpose:
+        if self.transposed:
             if len(parts) == 1:
                 columns = ops.stack([columns, ops.zeros_like(columns)], axis=1)
             columns = ops.transpose(columns, (0, 2, 1, 3))

@@ -368,7 +368,8 @@ def _product(family, inputs, units, sizes):
         b = sizes["blocks"]
         return TrainProduct(*common, (b, units // b), (inputs // b, b), 1)
     if family == "block_tensor_train":
-        rows, columns = tuple(sizes["row_factors"]), tuple(sizes["column_factors"])
+        names = ("row_factors", "column_factors")
+        rows, columns = (validation.collection(sizes[name], name) for name in names)
         check_factors(rows, columns, (units, inputs))
         return TrainProduct(*common, rows, columns, sizes["rank"])
     radix = tuple(sizes["radix"]) if isinstance(sizes["radix"], list) else sizes["radix"]

@@ -7,16 +7,13 @@ from keras_xd.core.searchable import SearchableLayer
 from keras_xd.graph import replacing as _replacing  # noqa: F401 (registers its classes)
 from keras_xd.layers.ccnn.batch_statistics import BatchStatisticsNormalization
 from keras_xd.layers.ccnn.block import CCNNBlock
-from keras_xd.layers.ccnn.ck_conv import CKConv, CKConv1D, CKConv2D, FlexConv1D, FlexConv2D
+from keras_xd.layers.ccnn.ck_conv import CKConv1D, CKConv2D, FlexConv1D, FlexConv2D
 from keras_xd.layers.ccnn.encoder import CCNNEncoder, StaticCCNNEncoder
 from keras_xd.layers.ccnn.finalized_block import StaticCCNNBlock
 from keras_xd.layers.ccnn.finalized_ck_conv import StaticCKConv
 from keras_xd.layers.ccnn.kernel_network import KernelNetwork
-from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
-from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
 from keras_xd.layers.cells.cutout import Cutout
 from keras_xd.layers.cells.derived_cell import DerivedCell
-from keras_xd.layers.cells.dynamic_conv import DynamicConv2D
 from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell, derived_genotype
 from keras_xd.layers.cells.self_calibration import SelfCalibration
 from keras_xd.layers.fourier.continuation import FourierContinuation
@@ -30,10 +27,9 @@ from keras_xd.layers.fourier.spectral_conv import (
     SpectralConv3D,
 )
 from keras_xd.layers.fourier.upsampling import FourierUpsampling
-from keras_xd.layers.k.k_dense import KDense, KLayer
+from keras_xd.layers.k import k_dense as _k_dense  # noqa: F401 (registers its classes)
 from keras_xd.layers.k.k_operation import (
     KOpCausalConv1D,
-    KOpConv,
     KOpConv1D,
     KOpConv2D,
     KOpConv3D,
@@ -47,14 +43,11 @@ from keras_xd.layers.masked.convolutions import (
     MaskedDepthwiseConv1D,
     MaskedDepthwiseConv2D,
 )
-from keras_xd.layers.masked.depth_mask import DepthMask, StaticDepthMask
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
 from keras_xd.layers.masked.finalized_mask import StaticMask
-from keras_xd.layers.masked.relative_mask import RelativeMask
-from keras_xd.layers.mixed.dash_conv import DashConv, DashConv1D, DashConv2D, DashConv3D
+from keras_xd.layers.mixed.dash_conv import DashConv1D, DashConv2D, DashConv3D
 from keras_xd.layers.mixed.discrete_operation import DiscreteOperation
 from keras_xd.layers.mixed.mixed_operation import (
-    MixedOperation,
     MixedOperation1D,
     MixedOperation2D,
 )
@@ -73,40 +66,32 @@ from keras_xd.layers.weight_normalization import WeightNormalizedConv1D
 from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.causal import XDCausalConv1D
 from keras_xd.layers.xd.conv import (
-    XDConv,
     XDConv1D,
     XDConv1DTranspose,
     XDConv2D,
     XDConv2DTranspose,
     XDConv3D,
     XDConv3DTranspose,
-    XDConvTranspose,
 )
-from keras_xd.layers.xd.depthwise import XDDepthwiseConv, XDDepthwiseConv1D, XDDepthwiseConv2D
+from keras_xd.layers.xd.depthwise import XDDepthwiseConv1D, XDDepthwiseConv2D
 from keras_xd.layers.xd.finalized import StaticKernelXD, StaticXD
 from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
 from keras_xd.layers.xd.resampled import Resampled, SearchableResampled
-from keras_xd.layers.xd.separable import XDSeparableConv, XDSeparableConv1D, XDSeparableConv2D
+from keras_xd.layers.xd.separable import XDSeparableConv1D, XDSeparableConv2D
 
 __all__ = [
-    "ArchitectureLogits",
     "BatchStatisticsNormalization",
     "CCNNBlock",
     "CCNNEncoder",
-    "CKConv",
     "CKConv1D",
     "CKConv2D",
-    "ChannelAttention",
     "Cutout",
-    "DashConv",
     "DashConv1D",
     "DashConv2D",
     "DashConv3D",
-    "DepthMask",
     "DerivedCell",
     "DifferentiableMask",
     "DiscreteOperation",
-    "DynamicConv2D",
     "FlexConv1D",
     "FlexConv2D",
     "FourierContinuation",
@@ -114,10 +99,7 @@ __all__ = [
     "FourierUpsampling",
     "GridToPoints",
     "HeterogeneousCell",
-    "KDense",
-    "KLayer",
     "KOpCausalConv1D",
-    "KOpConv",
     "KOpConv1D",
     "KOpConv2D",
     "KOpConv3D",
@@ -134,17 +116,14 @@ __all__ = [
     "MixedEmbedding",
     "MixedGRU",
     "MixedLSTM",
-    "MixedOperation",
     "MixedOperation1D",
     "MixedOperation2D",
     "PointNormalization",
     "PointsToGrid",
-    "RelativeMask",
     "Resampled",
     "SearchableLayer",
     "SearchableResampled",
     "SelfCalibration",
-    "SpatialAttention",
     "SpectralConv",
     "SpectralConv1D",
     "SpectralConv2D",
@@ -152,7 +131,6 @@ __all__ = [
     "StaticCCNNBlock",
     "StaticCCNNEncoder",
     "StaticCKConv",
-    "StaticDepthMask",
     "StaticKernelXD",
     "StaticLowRankXD",
     "StaticMask",
@@ -164,35 +142,54 @@ __all__ = [
     "StructuredLSTM",
     "WeightNormalizedConv1D",
     "XDCausalConv1D",
-    "XDConv",
     "XDConv1D",
     "XDConv1DTranspose",
     "XDConv2D",
     "XDConv2DTranspose",
     "XDConv3D",
     "XDConv3DTranspose",
-    "XDConvTranspose",
-    "XDDepthwiseConv",
     "XDDepthwiseConv1D",
     "XDDepthwiseConv2D",
-    "XDSeparableConv",
     "XDSeparableConv1D",
     "XDSeparableConv2D",
     "derived_genotype",
     "warm_starts",
 ]
 
-# Public names of earlier versions.
+# Layers of earlier versions that are private by convention now: parts of others, and classes of any
+# rank, of which those of one rank do the same.
+_PRIVATE = (
+    "ccnn.ck_conv.CKConv",
+    "cells.architecture_logits.ArchitectureLogits",
+    "cells.attention.ChannelAttention",
+    "cells.attention.SpatialAttention",
+    "cells.dynamic_conv.DynamicConv2D",
+    "k.k_dense.KDense",
+    "k.k_dense.KLayer",
+    "k.k_operation.KOpConv",
+    "masked.depth_mask.DepthMask",
+    "masked.depth_mask.StaticDepthMask",
+    "masked.relative_mask.RelativeMask",
+    "mixed.dash_conv.DashConv",
+    "mixed.mixed_operation.MixedOperation",
+    "xd.conv.XDConv",
+    "xd.conv.XDConvTranspose",
+    "xd.depthwise.XDDepthwiseConv",
+    "xd.separable.XDSeparableConv",
+)
+
+# Other public names of earlier versions.
 _MOVED = {
-    "CellArchitecture": "ArchitectureLogits",
-    "DynamicKernel": "cells.dynamic_conv.DynamicKernel",
-    "FactorizedReduce": "cells.features.FactorizedReduce",
-    "FactorizedReduction": "cells.features.FactorizedReduce",
-    "FeatureOperation": "cells.features.FeatureOperation",
+    **{path.rpartition(".")[2]: f"keras_xd.layers.{path}" for path in _PRIVATE},
+    "CellArchitecture": "keras_xd.layers.cells.architecture_logits.ArchitectureLogits",
+    "DynamicKernel": "keras_xd.layers.cells.dynamic_conv.DynamicKernel",
+    "FactorizedReduce": "keras_xd.layers.cells.features.FactorizedReduce",
+    "FactorizedReduction": "keras_xd.layers.cells.features.FactorizedReduce",
+    "FeatureOperation": "keras_xd.layers.cells.features.FeatureOperation",
     "NOS_OPERATIONS": "keras_xd.genotypes.NOS_OPERATIONS",
-    "PointwiseOperation": "cells.features.ReLUConvBN",
-    "StructuredGRUCell": "structured.recurrent.StructuredGRUCell",
-    "StructuredLSTMCell": "structured.recurrent.StructuredLSTMCell",
+    "PointwiseOperation": "keras_xd.layers.cells.features.ReLUConvBN",
+    "StructuredGRUCell": "keras_xd.layers.structured.recurrent.StructuredGRUCell",
+    "StructuredLSTMCell": "keras_xd.layers.structured.recurrent.StructuredLSTMCell",
     "count_activations": "keras_xd.graph.size_counts.count_activations",
     "count_parameters": "keras_xd.graph.size_counts.count_parameters",
     "distance": "keras_xd.operation_distance",

@@ -27,9 +27,6 @@ class WeightNormalizedConv1D(keras.layers.Conv1D):
     Args:
         filters, kernel_size, *args, **kwargs: as in `keras.layers.Conv1D`.
 
-    Raises:
-        ValueError: for arguments outside the rules of Keras.
-
     Example:
 
     >>> import numpy as np

@@ -1,10 +1,11 @@
 """Networks of the papers: small functions that return an ordinary `keras.Model`."""
 
+from keras_xd.core.moved_names import attribute_error as _attribute_error
 from keras_xd.models.ccnn import ccnn
 from keras_xd.models.fno import fno, uno
 from keras_xd.models.kim_cnn import kim_cnn
 from keras_xd.models.lenet import lenet
-from keras_xd.models.nos import nos_imagenet_network, nos_network, nos_search_network
+from keras_xd.models.nos import nos_network, nos_search_network
 from keras_xd.models.protein_resnet import protein_resnet
 from keras_xd.models.pyramidnet import pyramidnet
 from keras_xd.models.resnet import resnet20
@@ -22,7 +23,6 @@ __all__ = [
     "inception_time",
     "kim_cnn",
     "lenet",
-    "nos_imagenet_network",
     "nos_network",
     "nos_search_network",
     "protein_resnet",
@@ -36,3 +36,8 @@ __all__ = [
     "wide_lenet",
     "wide_resnet",
 ]
+
+# Public names of earlier versions.
+_MOVED = {"nos_imagenet_network": 'nos_network(genotype, …, stem="imagenet")'}
+
+__getattr__ = _attribute_error(__name__, _MOVED)

@@ -5,6 +5,7 @@ import keras
 from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
+from keras_xd.layers.masked.depth_mask import DepthMask
 
 
 @check_types
@@ -59,7 +60,7 @@ def ccnn(
         dense: whether there are outputs at each point.
         vocabulary: number of different tokens, integers, where the inputs are such.
         kernel_size: number of taps of the largest kernel; `None`: the size of the inputs.
-        padding: as in `layers.CKConv`.
+        padding: as in `layers.CKConv2D`.
         network: the `layers.KernelNetwork` for all kernels; `None`: 32 Gabor filters (`"magnet"`)
             of half the highest frequency that the grid of taps can hold, `(taps - 1) / 8`.
         initial_blocks, initial_channels, initial_kernel_size: sizes that the masks begin with.
@@ -71,7 +72,7 @@ def ccnn(
         rendering: `"static"` or `"dynamic"`: see `layers.CCNNBlock`.
         counting: what `keras_xd.complexity`, and so a budget, counts: see `layers.CCNNBlock`.
         seed: an integer makes the first weights reproducible, of the default `network` too.
-        convolution_method: as `convolution` in `layers.CKConv`.
+        convolution_method: as `convolution` in `layers.CKConv2D`.
 
     Returns:
         A `keras.Model` with outputs `(batch, classes)` or `(batch, *spatial, classes)`, whatever
@@ -109,7 +110,7 @@ def ccnn(
         network = _network(kernel_size or max(input_shape[: 1 if tokens else -1]), seed)
     depth = None
     if "D" in learn:
-        depth = layers.DepthMask(blocks, of_depth, initial_blocks, name="depth")
+        depth = DepthMask(blocks, of_depth, initial_blocks, name="depth")
 
     inputs = keras.Input(input_shape, dtype="int32" if tokens else None, name="inputs")
     x = inputs

@@ -7,6 +7,7 @@ import keras
 from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.layers.cells.genotypes import NOS_OPERATIONS, Genotype
 from keras_xd.models.blocks import convolution, normalization
 
@@ -45,15 +46,30 @@ def nos_search_network(
         channels: channels of each node of the first cells; a cell has four times as many outputs.
         input_shape: height, width and channels of one image.
         classes: number of outputs, which are logits.
-        operations: names of the operations, see `keras_xd.layers.ArchitectureLogits`. The seven of
-            `keras_xd.genotypes.FEATURE_OPERATIONS` are those of DARTS.
+        operations: names of the operations, two at least, one of which makes features. The seven of
+            `keras_xd.genotypes.FEATURE_OPERATIONS` are those of DARTS; XD-operations are added by
+            `(*NOS_OPERATIONS, "xd_3")`, where no operations are drawn.
         partial_channels: integer `k` saves memory: operations act on 1 / k of the channels. By
             default 4 with the relaxation `"partial"`, else 1.
         seed: an integer makes the first architecture weights reproducible.
         calibration_gate: as in `keras_xd.layers.HeterogeneousCell`.
-        relaxation: what the cells compute in a step, all operations by `"softmax"` or less, and by
-            what they are derived: see `keras_xd.layers.ArchitectureLogits`.
-        update, tiers: as in `ArchitectureLogits`.
+        relaxation: what the cells compute in a step. `"softmax"`: all operations, weighted by their
+            probabilities. `"gumbel"`: one for each edge, drawn, with the derivatives of a softmax
+            at a temperature (see `keras_xd.callbacks.TemperatureSchedule`). `"sampled"`: two for
+            each edge, drawn, weighted by the softmax of their logits; one where only weights are
+            trained. `"single_path"`: one discrete cell, drawn, whose edges have probabilities too.
+            `"partial"`: all operations, on a part of the channels, times probabilities of the
+            edges. `"perturbation"`: as `"softmax"`, but
+            `keras_xd.callbacks.PerturbationSelection` decides what is derived. In inference those
+            that draw compute the most likely operations.
+        update: `"softmax"`, or of the relaxations `"softmax"` and `"partial"`
+            `"exponentiated_gradient"`: a step of `keras.optimizers.SGD(η)` is that of GAEA, as in
+            `keras_xd.layers.MixedOperation2D`.
+        tiers: 1, with the same relaxations, for the cells of DARTS: a block is what its first tier
+            makes. GAEA PC-DARTS is the relaxation `"partial"` with this update and one tier.
+
+    Raises:
+        ValueError: for arguments outside these rules.
 
     Example:
 
@@ -66,11 +82,14 @@ def nos_search_network(
     [(8, 8, 8), (4, 4, 16), (2, 2, 32)]
 
     Reference:
-        "Neural Operator Search", 2020, section 4.2; Liu et al., "DARTS", 2019.
+        "Neural Operator Search", 2020, section 4.2; Liu et al., "DARTS", 2019; Dong and Yang
+        (`"gumbel"`), 2019; Cai et al., "ProxylessNAS", 2019 (`"sampled"`); Xu et al., "PC-DARTS",
+        2020 (`"partial"`); Wang et al., "Rethinking Architecture Selection in Differentiable NAS",
+        2021 (`"perturbation"`); Li et al., "Geometry-Aware Gradient Algorithms", 2021 (GAEA).
     """
     cells, channels, input_shape, classes = _checked(cells, channels, input_shape, classes)
     architectures = [
-        layers.ArchitectureLogits(
+        ArchitectureLogits(
             reduction,
             operations,
             None if seed is None else seed + reduction,
@@ -111,6 +130,7 @@ def nos_network(
     seed: int | None = None,
     name: str = "nos_network",
     calibration_gate: str | None = None,
+    stem: str = "cifar",
 ) -> keras.Model:
     """Return the network that derived cells are evaluated in.
 
@@ -125,18 +145,24 @@ def nos_network(
     In training paths are dropped with the probability `drop_path`, or a growing one: see
     `keras_xd.callbacks.DropPathSchedule`.
 
+    Large images have `stem="imagenet"`: three 3 × 3 convolutions with strides 2, to `channels / 2`,
+    `channels` and `channels`, come before the cells, and the pooling of the auxiliary output has
+    strides 2. The paper's network is `nos_network(genotype, 14, 48, (224, 224, 3), 1000,
+    drop_path=0.0, stem="imagenet")`.
+
     Args:
         genotype: a `keras_xd.genotypes.Genotype`, such as that of
             `keras_xd.layers.derived_genotype(search)`.
         cells: number of cells, at least 3.
-        channels: channels of each node of the first cells.
+        channels: channels of each node of the first cells; with `stem="imagenet"` an even number.
         input_shape: height, width and channels of one image.
         classes: number of outputs, which are logits.
         auxiliary: whether there is the second output. Images must be at least 29 pixels high and
-            wide for it.
+            wide for it, with `stem="imagenet"` 193.
         drop_path: the probability, from 0 to below 1.
         seed: an integer makes the drop-path reproducible.
         calibration_gate: as in `keras_xd.layers.HeterogeneousCell`.
+        stem: `"cifar"` or `"imagenet"`.
 
     Example:
 
@@ -151,64 +177,29 @@ def nos_network(
         "Neural Operator Search", 2020, section 4.3 and appendix A.2; Liu et al., "DARTS", 2019.
     """
     cells, channels, input_shape, classes = _checked(cells, channels, input_shape, classes)
+    large = validation.one_of(stem, ("cifar", "imagenet"), "stem") == "imagenet"
     inputs = keras.Input(input_shape, name="image")
-    x = _convolution(inputs, 3 * channels, 3, 1, "stem")
+    if large:
+        two = _large_stem(inputs, channels)
+    else:
+        two = [_convolution(inputs, 3 * channels, 3, 1, "stem")] * 2
     cell = _derived(genotype, drop_path, seed, calibration_gate)
-    outputs = _evaluated(cell, [x, x], cells, channels, classes, 3 if auxiliary else None)
-    return keras.Model(inputs, outputs, name=name)
+    outputs, places = _stacked(cell, two, cells, channels, large)
+    logits = _classified(outputs[-1], classes)
+    if auxiliary:
+        logits = [logits, _auxiliary(outputs[places[1]], 2 if large else 3, classes)]
+    return keras.Model(inputs, logits, name=name)
 
 
-@check_types
-def nos_imagenet_network(
-    genotype: Genotype,
-    cells: int = 14,
-    channels: int = 48,
-    input_shape: tuple[int, int, int] = (224, 224, 3),
-    classes: int = 1000,
-    auxiliary: bool = True,
-    drop_path: float = 0.0,
-    seed: int | None = None,
-    name: str = "nos_imagenet_network",
-    calibration_gate: str | None = None,
-) -> keras.Model:
-    """Return the network that derived cells are evaluated in on large images.
-
-    Like `nos_network`, but three 3 × 3 convolutions with strides 2, to `channels / 2`, `channels`
-    and `channels`, come before the cells, and the pooling of the auxiliary output has strides 2.
-
-    Args:
-        channels: channels of each node of the first cells, an even number.
-        auxiliary: whether there is the second output. Images must be at least 193 pixels high and
-            wide for it.
-        genotype, cells, input_shape, classes, drop_path, seed, name, calibration_gate: as in
-            `nos_network`.
-
-    Example:
-
-    >>> import keras_xd
-    >>> import numpy as np
-    >>> genotype = keras_xd.genotypes.random_genotype(np.random.default_rng(0))
-    >>> model = keras_xd.models.nos_imagenet_network(
-    ...     genotype, 3, 2, (64, 64, 3), auxiliary=False
-    ... )
-    >>> model.get_layer("stage3").output.shape
-    (None, 2, 2, 32)
-
-    Reference:
-        "Neural Operator Search", 2020, section 4.3 and appendix A.2.2; Liu et al., "DARTS", 2019.
-    """
-    cells, channels, input_shape, classes = _checked(cells, channels, input_shape, classes)
+def _large_stem(inputs, channels):
+    """Return two features of a quarter and an eighth of the size of large images."""
     if channels % 2:
         raise ValueError(f"`channels` must be even. Received: channels={channels}")
-    inputs = keras.Input(input_shape, name="image")
     x = _convolution(inputs, channels // 2, 3, 2, "stem1")
     x = keras.layers.ReLU(name="stem1_relu")(x)
     first = _convolution(x, channels, 3, 2, "stem2")
     second = _convolution(keras.layers.ReLU(name="stem2_relu")(first), channels, 3, 2, "stem3")
-    cell = _derived(genotype, drop_path, seed, calibration_gate)
-    strides = 2 if auxiliary else None
-    outputs = _evaluated(cell, [first, second], cells, channels, classes, strides)
-    return keras.Model(inputs, outputs, name=name)
+    return [first, second]
 
 
 def _checked(cells, channels, input_shape, classes):
@@ -256,15 +247,6 @@ def _stacked(make_cell, two, cells, channels, previous_reduction):
         two, previous_reduction = [two[1], x], reduction
     outputs[-1] = keras.layers.Identity(name="stage3")(outputs[-1])
     return outputs, places
-
-
-def _evaluated(make_cell, two, cells, channels, classes, auxiliary_strides):
-    """Return the logits of a network of derived cells, and the auxiliary ones if there are any."""
-    outputs, places = _stacked(make_cell, two, cells, channels, two[0] is not two[1])
-    logits = _classified(outputs[-1], classes)
-    if auxiliary_strides is None:
-        return logits
-    return [logits, _auxiliary(outputs[places[1]], auxiliary_strides, classes)]
 
 
 def _classified(x, classes):

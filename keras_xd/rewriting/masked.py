@@ -9,6 +9,7 @@ from keras_xd.core.configured import config_with_functions
 from keras_xd.core.searchable import is_graph, named_layers
 from keras_xd.graph import channel_groups, cloning, residual_blocks
 from keras_xd.layers.masked import masks as mask_functions
+from keras_xd.layers.masked.relative_mask import RelativeMask
 from keras_xd.rewriting.candidates import Candidate, check_graph, find_candidates
 from keras_xd.rewriting.explaining import searched_already
 from keras_xd.rewriting.search_space import Plan, SearchSpace, given_options
@@ -52,11 +53,9 @@ class MaskOptions:
             result.mask("mask", temperature)  # check the numbers
         return dataclasses.replace(result, masks=names)
 
-    def mask(self, name: str, temperature: float) -> layers.RelativeMask:
+    def mask(self, name: str, temperature: float) -> RelativeMask:
         """Return a new mask."""
-        return layers.RelativeMask(
-            temperature=temperature, initial_value=self.initial_value, name=name
-        )
+        return RelativeMask(temperature=temperature, initial_value=self.initial_value, name=name)
 
 
 class MaskedSpace(SearchSpace):

@@ -86,7 +86,7 @@ def rewrite(
             size 3 (or `kernel_size`) that starts as the identity, under the name `<addition>_skip`.
             Other layers, of a space of your own, are always rewritten.
         depth: depth of the K-matrices, an integer or a triple; `None` for the layers' default.
-        radix: block sizes of the K-matrices; see `XDConv`.
+        radix: block sizes of the K-matrices; see `XDConv2D`.
         padding: `"exact"` keeps the padding of each layer. `"circular"` continues the input
             periodically instead of by zeros in every layer with padding "same" whose kernel fits
             its input and, unless it is transposed, whose stride is 1: faster, and what the XD paper
@@ -103,11 +103,11 @@ def rewrite(
             learn to depend on all steps, where only the last one counts, see docs/sequences.md; for
             K-operations `warm_start`, `seed`, `kernel_size` and `operation`, a
             `keras_xd.layers.KOperation` that all of them share; for `"darts"` `other_weight` (0.1),
-            `candidates` and `update` of `MixedOperation`, and not `depth` and `radix`; for `"dash"`
-            `other_weight`, `kernel_sizes`, `dilations` and more of `DashConv`, see docs/dash.md;
-            for `"masked"` those of `keras_xd.rewriting.masked.MaskOptions` and no others: `masks`,
-            `temperature`, `depth_temperature`, `initial_value` and `depth_groups`; for
-            `"structured"` those of `keras_xd.rewriting.structured.StructuredOptions`: `family`,
+            `candidates` and `update` of `MixedOperation2D`, and not `depth` and `radix`; for
+            `"dash"` `other_weight`, `kernel_sizes`, `dilations` and more of `DashConv2D`, see
+            docs/dash.md; for `"masked"` those of `keras_xd.rewriting.masked.MaskOptions` and no
+            others: `masks`, `temperature`, `depth_temperature`, `initial_value` and `depth_groups`;
+            for `"structured"` those of `keras_xd.rewriting.structured.StructuredOptions`: `family`,
             `density`, `budget`, `sizes`, `calibration_data`, `learning_rates` and `embeddings`.
 
     Returns:

@@ -9,7 +9,6 @@ except ImportError as error:
     ) from error
 
 from keras_xd.core.moved_names import attribute_error as _attribute_error
-from keras_xd.visualization.cells import plot_cell as plot_cell
 from keras_xd.visualization.cells import plot_genotype as plot_genotype
 from keras_xd.visualization.operators import plot_operators as plot_operators
 from keras_xd.visualization.pareto import plot_pareto as plot_pareto
@@ -18,7 +17,6 @@ from keras_xd.visualization.terms import plot_network as plot_network
 from keras_xd.visualization.terms import plot_tree as plot_tree
 
 __all__ = [
-    "plot_cell",
     "plot_genotype",
     "plot_network",
     "plot_operators",
@@ -34,6 +32,7 @@ _MOVED = {
     "impulse_responses": "keras_xd.visualization.operators.impulse_responses",
     "operator_matrix": "keras_xd.visualization.operators.operator_matrix",
     "spectra": "keras_xd.visualization.images.spectra",
+    "plot_cell": "keras_xd.visualization.cells.plot_cell",
     "plot_best_so_far": "keras_xd.visualization.plot_optimization_history",
 }
 

@@ -40,33 +40,7 @@ _CLEARANCE = 0.4
 
 @check_types
 def plot_cell(cell: CellGenotype, title: str = "", axes: Axes | None = None) -> Figure:
-    """Return a drawing of a cell, its nodes from left to right.
-
-    Nodes are numbered as in the cell, the surrogate node of node 2 is 2′. The labels on the
-    edges are those of the paper, explained below: `f` operations on features, `a` attention, `d`
-    dynamic convolutions, `x` XD-operations. Above a surrogate node stands how it combines what
-    comes in: sums ⊕, products ⊙, convolutions ⊛.
-
-    Nothing is shown or written: use the figure's `savefig`, with `"cell.svg"` or `"cell.png"`.
-
-    Args:
-        cell: a `keras_xd.genotypes.CellGenotype`.
-        title: text above the drawing.
-        axes: where to draw; `None` makes a figure.
-
-    Raises:
-        ValueError: if `cell` is no `CellGenotype`.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import genotypes, visualization
-    >>> cell = genotypes.random_cell(np.random.default_rng(0))
-    >>> visualization.plot_cell(cell, "normal").savefig("cell.svg")
-
-    Reference:
-        "Neural Operator Search", 2020, figure 4.
-    """
+    """Return a drawing of one cell of a genotype, in given axes or in a figure of its own."""
     if axes is None:
         return _drawing({title: cell})
     _draw_cell(axes, cell)
@@ -76,7 +50,14 @@ def plot_cell(cell: CellGenotype, title: str = "", axes: Axes | None = None) -> 
 
 @check_types
 def plot_genotype(genotype: Genotype) -> Figure:
-    """Return a drawing of both cells of a genotype, one above the other: see `plot_cell`.
+    """Return a drawing of both cells of a genotype, one above the other, nodes from left to right.
+
+    Nodes are numbered as in the cell, the surrogate node of node 2 is 2′. The labels on the
+    edges are those of the paper, explained below: `f` operations on features, `a` attention, `d`
+    dynamic convolutions, `x` XD-operations. Above a surrogate node stands how it combines what
+    comes in: sums ⊕, products ⊙, convolutions ⊛.
+
+    Nothing is shown or written: use the figure's `savefig`, with `"cell.svg"` or `"cell.png"`.
 
     Args:
         genotype: a `keras_xd.genotypes.Genotype`.

@@ -192,5 +192,5 @@ def test_constructors_refuse_wrong_types(tmp_path, monkeypatch):
             except ValueError:
                 continue
             accepted.append((kind.__name__, parameter))
-    assert names >= {"XDConv2D", "KDense", "CKConv1D", "Convolution", "ArchitectureBoard"}
+    assert names >= {"XDConv2D", "StructuredDense", "CKConv1D", "Convolution", "ArchitectureBoard"}
     assert accepted == []

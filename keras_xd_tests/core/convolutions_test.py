@@ -7,6 +7,7 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.core.convolutions import convolution
+from keras_xd.layers.k.k_dense import KDense
 from keras_xd.testing import assert_close
 
 
@@ -75,7 +76,7 @@ def test_the_signature_of_a_layer_is_that_of_its_call(layer):
 @pytest.mark.parametrize(
     ("kind", "taken", "refused"),
     [
-        (layers.KDense, {"units", "warm_start", "bias_constraint", "activity_regularizer"}, set()),
+        (KDense, {"units", "warm_start", "bias_constraint", "activity_regularizer"}, set()),
         (layers.FlexConv1D, {"alias_penalty", "temperature", "convolution", "use_bias"}, {"rank"}),
         (layers.StaticKernelXD, {"axes", "kernel_size", "storage", "activation"}, {"pieces"}),
         (layers.MixedEinsumDense, {"equation", "densities", "bias_axes"}, {"density", "use_bias"}),

@@ -1,7 +1,7 @@
 import pytest
 
-from keras_xd import layers
 from keras_xd.core import fixed_architecture
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 
 
 def test_it_lasts_as_long_as_the_statement():
@@ -15,7 +15,7 @@ def test_it_lasts_as_long_as_the_statement():
 
 
 def test_one_operation_is_sampled_where_only_weights_move():
-    weights = layers.ArchitectureLogits(operations=("identity", "dilated_3"), relaxation="sampled")
+    weights = ArchitectureLogits(operations=("identity", "dilated_3"), relaxation="sampled")
     weights.build()
     generator = weights.generator()
     assert weights.paths(generator)["numbers"].shape == (18, 2)

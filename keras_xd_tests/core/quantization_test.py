@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import keras_xd
+from keras_xd.layers.k.k_dense import KDense
 
 INT8_ERROR, FLOAT8_ERROR = 0.03, 0.15
 
@@ -46,9 +47,7 @@ MODELS = {
     "block": lambda: finalized(
         keras.Input((16, 12, 64)), keras_xd.layers.CCNNBlock(kernel_size=5, name="layer")
     ),
-    "butterflies": lambda: keras.Sequential(
-        [keras.Input((48,)), keras_xd.layers.KDense(40, name="layer")]
-    ),
+    "butterflies": lambda: keras.Sequential([keras.Input((48,)), KDense(40, name="layer")]),
 }
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from keras_xd_tests.imports_test import MODULES, PACKAGES, ROOT, module_name, tree
 
 # Modules that users import by their path; what is in the package files is found there.
-OTHERS = ("keras_xd.layers.masked.masks", "keras_xd.grammar.primitives", "keras_xd.searching")
+OTHERS = ("keras_xd.grammar.primitives", "keras_xd.searching")
 # Names that modules without Keras or NumPy import for their hints alone.
 NAMES = {"keras": keras, "np": np}
 

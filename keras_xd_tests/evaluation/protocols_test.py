@@ -16,7 +16,8 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.core.searchable import architecture_variables, searchable_layers
-from keras_xd.evaluation import Evaluation, Run, Task, evaluate_search, protocols
+from keras_xd.evaluation import Evaluation, Task, evaluate_search, protocols
+from keras_xd.evaluation.protocols import Run
 from keras_xd.evaluation.store import Store
 from keras_xd.training.random_architecture import randomize_architecture
 from keras_xd.training.search_model import SearchModel

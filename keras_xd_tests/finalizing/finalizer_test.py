@@ -14,11 +14,7 @@ from keras_xd.core.searchable import (
     searchable_layers,
 )
 from keras_xd.finalizing.finalizer import FinalizedModel, finalize
-from keras_xd.layers import (
-    StaticKernelXD,
-    StaticXD,
-    XDConv2D,
-)
+from keras_xd.layers import StaticKernelXD, StaticXD, XDConv2D
 from keras_xd.layers.xd.finalized import StaticOperation
 from keras_xd.rewriting.rewriter import rewrite
 from keras_xd_tests import sample_models

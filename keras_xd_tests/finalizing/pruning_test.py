@@ -6,7 +6,8 @@ import pytest
 from keras import layers, ops
 
 import keras_xd
-from keras_xd.layers import MaskedBranch, MaskedConv1D, RelativeMask
+from keras_xd.layers import MaskedBranch, MaskedConv1D
+from keras_xd.layers.masked.relative_mask import RelativeMask
 from keras_xd_tests import sample_models
 from keras_xd_tests.rewriting import masked_models
 

@@ -6,6 +6,7 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.finalizing.snapping import snap
+from keras_xd.layers.xd.separable import XDSeparableConv
 from keras_xd.testing import assert_close
 
 
@@ -130,7 +131,7 @@ def test_the_distance_is_the_error_on_white_noise(name, rng):
     "layer, shape, reason",
     [
         (layers.XDConv1D(2, 3), (5000, 1), "more than 4096 points"),
-        (layers.XDSeparableConv(3, 2, 2), (4, 4, 4, 1), "no separable convolution"),
+        (XDSeparableConv(3, 2, 2), (4, 4, 4, 1), "no separable convolution"),
         (
             layers.SearchableResampled(layers.XDConv1D(2, 3, padding="circular"), 8),
             (16, 1),

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from keras_xd.grammar import TOPOLOGIES, Topology, build, parse, spaces
+from keras_xd.grammar import Topology, build, parse, spaces
+from keras_xd.grammar.topologies import TOPOLOGIES
 from keras_xd_tests.grammar.graphs_test import TREES, text
 
 TABLE = {

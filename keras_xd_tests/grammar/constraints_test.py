@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_xd.grammar import TOPOLOGIES, Connected, Downsamplings, Grammar, InputDependent
+from keras_xd.grammar import Connected, Downsamplings, Grammar, InputDependent
 from keras_xd.grammar.terms import Term
+from keras_xd.grammar.topologies import TOPOLOGIES
 
 PLAIN = [name for name in TOPOLOGIES if name not in ("DARTS", "BinaryTopo")]
 

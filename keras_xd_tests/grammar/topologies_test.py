@@ -1,7 +1,7 @@
 import pytest
 
-from keras_xd.grammar import TOPOLOGIES, Topology, parse
-from keras_xd.grammar.topologies import darts
+from keras_xd.grammar import Topology, parse
+from keras_xd.grammar.topologies import TOPOLOGIES, darts
 
 
 def test_edges_of_the_papers():

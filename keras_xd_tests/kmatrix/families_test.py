@@ -5,13 +5,6 @@ import pytest
 
 from keras_xd import kmatrix
 from keras_xd.kmatrix import families
-from keras_xd.kmatrix.blast import nearest_blast
-from keras_xd.kmatrix.block_tensor_train import (
-    nearest_block_tensor_train,
-    nearest_low_rank,
-    nearest_monarch,
-)
-from keras_xd.kmatrix.kaleidoscope import nearest_kaleidoscope
 
 every_family = pytest.mark.parametrize("family", families.FAMILIES)
 
@@ -52,35 +45,44 @@ def test_inputs_lower_the_error_of_outputs(family, rng):
 
 
 def low_rank(shape=(3, 4), rank=1, **options):
-    return nearest_low_rank(np.ones(shape), rank, **options)
+    return kmatrix.project_to(np.ones(shape), "low_rank", sizes={"rank": rank}, **options)
+
+
+def sized(shape, family, **sizes):
+    return kmatrix.project_to(np.ones(shape), family, sizes=sizes)
+
+
+def train(rows, columns):
+    return sized((4, 4), "block_tensor_train", row_factors=rows, column_factors=columns, rank=1)
 
 
 BAD = [
-    (lambda: nearest_low_rank(np.zeros(3), 1), "two axes"),
+    (lambda: kmatrix.project_to(np.zeros(3), "low_rank", 1.0), "two axes"),
     *[
         (lambda s=sizes: kmatrix.project_to(np.ones((4, 6)), "blast", sizes=s), message)
         for sizes, message in (
-            ({"blocks": 2}, r"must have \['blocks', 'rank'\] and may have \['steps'\]. Received"),
+            ({"blocks": 2}, r"sizes of a blast matrix are \['blocks', 'rank'\]. Received"),
             ({"blocks": 2, "rank": 1, "seed": 0}, "Received: sizes={'blocks': 2, 'rank'"),
             ({"blocks": 4, "rank": 1}, "blocks=4"),
         )
     ],
-    (lambda: nearest_low_rank(1j * np.ones((3, 3)), 1), "real array"),
-    (lambda: nearest_low_rank(np.full((3, 3), np.nan), 1), "9 NaN"),
+    (lambda: kmatrix.project_to(1j * np.ones((3, 3)), "low_rank"), "real array"),
+    (lambda: kmatrix.project_to(np.full((3, 3), np.nan), "low_rank"), "9 NaN"),
     (lambda: low_rank(rank=4), "rank=4"),
     (lambda: low_rank(rank=0), "rank"),
     (lambda: low_rank(inputs=np.ones((5, 3))), r"\(samples, 4\)"),
     (lambda: low_rank(inputs=np.full((5, 4), np.inf)), "finite"),
-    (lambda: nearest_monarch(np.ones((3, 4)), 2), "blocks=2"),
-    (lambda: nearest_block_tensor_train(np.ones((4, 4)), (2, 2), (4, 2), 1), "multiply"),
-    (lambda: nearest_block_tensor_train(np.ones((4, 4)), (4,), (4,), 1), "at least two"),
-    (lambda: nearest_block_tensor_train(np.ones((4, 4)), (2, 2), (1, 2, 2), 1), "as many"),
-    (lambda: nearest_blast(np.ones((4, 6)), 4, 1), "blocks=4"),
-    (lambda: nearest_blast(np.ones((4, 6)), 2, 5), "rank=5"),
-    (lambda: nearest_blast(np.ones((4, 6)), 2, 1, steps=-1), "steps=-1"),
-    (lambda: nearest_kaleidoscope(np.ones((4, 8)), (2, 3)), "product 6"),
-    (lambda: nearest_kaleidoscope(np.ones((4, 8)), depth=0), "depth"),
-    (lambda: nearest_kaleidoscope(np.ones((4, 8)), steps=-1), "steps"),
+    (lambda: sized((3, 4), "monarch", blocks=2), "blocks=2"),
+    (lambda: train((2, 2), (4, 2)), "multiply"),
+    (lambda: train((4,), (4,)), "at least two"),
+    (lambda: train((2, 2), (1, 2, 2)), "as many"),
+    (lambda: train(4, (2, 2)), "`row_factors` must be a list"),
+    (lambda: sized((4, 6), "blast", blocks=4, rank=1), "blocks=4"),
+    (lambda: sized((4, 6), "blast", blocks=2, rank=5), "rank=5"),
+    (lambda: sized((4, 6), "blast", blocks=2, rank=1, steps=-1), "steps=-1"),
+    (lambda: sized((4, 8), "kaleidoscope", radix=(2, 3)), "product 6"),
+    (lambda: sized((4, 8), "kaleidoscope", depth=0), "depth"),
+    (lambda: sized((4, 8), "kaleidoscope", steps=-1), "steps"),
     (lambda: kmatrix.project_to(np.ones(6), "low_rank"), "two axes"),
     (lambda: kmatrix.project_to(np.ones((8, 8)), "blast", 0.5, np.ones((3, 8))), "family='blast'"),
     *(

@@ -11,6 +11,7 @@ import pytest
 
 import keras_xd
 from keras_xd import layers
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.testing import check_checkpoint
 
 OPERATIONS = ("identity", "dynamic_3", "separable_3", "max_pooling_3", "channel_attention")
@@ -20,7 +21,7 @@ def of_cells():
     """Operations of all edges in one variable, and a layer of each, those that are the fewest."""
     x = inputs = keras.Input((4, 4, 3))
     for operations, edge_layers in ((OPERATIONS, False), (OPERATIONS[::3], True)):
-        architecture = layers.ArchitectureLogits(operations=operations)
+        architecture = ArchitectureLogits(operations=operations)
         options = {"partial_channels": 2, "edge_layers": edge_layers}
         x = layers.HeterogeneousCell(2, architecture, **options)([inputs, x])
     return keras.Model(inputs, x)

@@ -6,9 +6,10 @@ import pytest
 from keras import ops
 
 import keras_xd
-from keras_xd import layers, masks, models
+from keras_xd import layers, models
 from keras_xd.graph.cloning import clone
 from keras_xd.graph.size_counts import count_parameters
+from keras_xd.layers.masked import masks
 
 FIT = {"batch_size": 1, "verbose": 0}
 

@@ -114,9 +114,11 @@ def test_bad_arguments(arguments, message):
 
 def test_bad_arguments_of_the_others():
     with pytest.raises(ValueError, match="must be even"):
-        models.nos_imagenet_network(Genotype(SKIPS, SKIPS), 3, 3)
+        models.nos_network(Genotype(SKIPS, SKIPS), 3, 3, stem="imagenet")
     with pytest.raises(ValueError, match="features of 7 pixels"):
-        models.nos_imagenet_network(Genotype(SKIPS, SKIPS), 3, 2, (192, 200, 3))
+        models.nos_network(Genotype(SKIPS, SKIPS), 3, 2, (192, 200, 3), stem="imagenet")
+    with pytest.raises(ValueError, match="`stem`"):
+        models.nos_network(Genotype(SKIPS, SKIPS), stem="mnist")
     with pytest.raises(ValueError, match="at least 3"):
         models.nos_search_network(1)
     with pytest.raises(ValueError, match="`operations`"):

@@ -6,6 +6,7 @@ import pytest
 from keras import layers
 
 import keras_xd
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 
 TOLERANCES = {
     "float16": 0.02,
@@ -58,7 +59,7 @@ def policy(request):
 def test_cells_in_every_float_type(policy, rng):
     """Called in inference and in training, counted and finalized."""
     inputs = keras.Input((8, 8, 2))
-    cell = keras_xd.layers.HeterogeneousCell(2, keras_xd.layers.ArchitectureLogits())
+    cell = keras_xd.layers.HeterogeneousCell(2, ArchitectureLogits())
     network = keras.Model(inputs, cell([inputs, inputs]))
     images = rng.standard_normal((2, 8, 8, 2)).astype("float32")
     for model, training in ((network, False), (network, True), (keras_xd.finalize(network), False)):

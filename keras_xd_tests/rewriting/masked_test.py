@@ -7,6 +7,7 @@ from keras import layers
 
 import keras_xd
 from keras_xd.layers import MaskedConv2D, MaskedDense
+from keras_xd.layers.masked.relative_mask import RelativeMask
 from keras_xd_tests import sample_models
 from keras_xd_tests.rewriting import masked_models
 
@@ -94,7 +95,7 @@ def test_multiply_adds_by_hand(space):
 def shared_masks(space):
     """The masks that layers share."""
     found = [layer for layer in keras_xd.core.searchable.searchable_layers(space)]
-    return [layer for layer in found if isinstance(layer, keras_xd.layers.RelativeMask)]
+    return [layer for layer in found if isinstance(layer, RelativeMask)]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import numpy as np
 
 from keras_xd import layers
 from keras_xd.kmatrix import families
+from keras_xd.layers.k.k_dense import KDense
 from keras_xd_tests.layers.fourier import spectral_conv_test
 from keras_xd_tests.layers.k import k_dense_test
 from keras_xd_tests.sweep import subjects
@@ -34,7 +35,7 @@ def _k_dense_oracle(layer, x):
     return subjects.finished(layer, x @ k_dense_test.dense_kernel(layer, x.shape[-1]))
 
 
-_k_dense = subjects.subject(layers.KDense, oracle=_k_dense_oracle)
+_k_dense = subjects.subject(KDense, oracle=_k_dense_oracle)
 
 
 def _possible_share(rng, family, shapes):

@@ -5,6 +5,9 @@ import numpy as np
 
 from keras_xd import layers
 from keras_xd.layers.cells import genotypes
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
+from keras_xd.layers.cells.dynamic_conv import DynamicConv2D
+from keras_xd.layers.mixed.dash_conv import DashConv
 from keras_xd_tests.layers.ccnn import ck_conv_test
 from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.fourier import fft_convolution_test
@@ -236,7 +239,7 @@ def _draw_dash(rng):
 
 
 _dash = subjects.subject(
-    layers.DashConv,
+    DashConv,
     oracle=lambda layer, x: dash_conv_test.explicit(layer, x.astype(layer.compute_dtype)),
     finalizes=False,
     convolves=True,
@@ -294,7 +297,7 @@ def _dynamic_oracle(layer, x):
 
 
 _dynamic = subjects.subject(
-    layers.DynamicConv2D,
+    DynamicConv2D,
     oracle=_dynamic_oracle,
     settle=cell_references.randomized,
     derivatives=False,  # a rectification is inside
@@ -334,9 +337,7 @@ def _cell(configuration):
     reduction = configuration["reduction"]
 
     def extra(dtype):
-        weights = layers.ArchitectureLogits(
-            reduction, configuration["operations"], seed=1, dtype=dtype
-        )
+        weights = ArchitectureLogits(reduction, configuration["operations"], seed=1, dtype=dtype)
         return {"weights": weights, "reduction": reduction}
 
     return Subject(

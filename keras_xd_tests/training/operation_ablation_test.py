@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from keras_xd import layers
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.training.operation_ablation import importance
 from keras_xd_tests.training.perturbation_test import NAMES, numpy
 
 
 def test_what_is_removed_has_no_share_and_others_keep_their_proportions(rng):
-    architecture = layers.ArchitectureLogits(operations=NAMES)
+    architecture = ArchitectureLogits(operations=NAMES)
     architecture.build()
     logits = rng.normal(size=(18, 3)).astype("float32")
     architecture.logits.assign(logits)

@@ -9,8 +9,9 @@ import tensorflow as tf
 
 import keras_xd
 from keras_xd import layers
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.layers.cells.genotypes import cell_of_weights, random_genotype
-from keras_xd.training import decide_by_perturbation
+from keras_xd.training.perturbation import decide_by_perturbation
 from keras_xd_tests.training.gated_dense import gated_model
 
 NAMES = ("identity", "max_pooling_3", "channel_attention")
@@ -21,7 +22,7 @@ numpy = keras.ops.convert_to_numpy
 def network(relaxation, names, channels):
     """Return a network that tests share, and its weights as they were made."""
     keras.utils.set_random_seed(1)
-    kinds = [layers.ArchitectureLogits(number, names, 1, relaxation) for number in (False, True)]
+    kinds = [ArchitectureLogits(number, names, 1, relaxation) for number in (False, True)]
     inputs = keras.Input((4, 4, 3))
     outputs = [inputs, inputs]
     for number, kind in enumerate(kinds):

@@ -7,6 +7,7 @@ from matplotlib.patches import Circle, FancyArrowPatch
 
 from keras_xd import genotypes, visualization
 from keras_xd.layers.cells.genotypes import BlockGenotype, CellGenotype
+from keras_xd.visualization import cells
 
 CELL = CellGenotype(
     (
@@ -23,7 +24,7 @@ def texts(axes):
 
 
 def test_all_nodes_edges_and_symbols_are_drawn():
-    (axes,) = visualization.plot_cell(CELL, "normal").axes
+    (axes,) = cells.plot_cell(CELL, "normal").axes
     assert axes.get_title() == "normal"
     found = texts(axes)
     for node in ("0", "1", "2", "2′", "3", "3′", "4", "4′", "5", "5′", "concat"):
@@ -56,6 +57,6 @@ def test_files(ending, tmp_path):
 
 def test_bad_arguments():
     with pytest.raises(ValueError, match="`cell`"):
-        visualization.plot_cell(CELL.to_dict())
+        cells.plot_cell(CELL.to_dict())
     with pytest.raises(ValueError, match="`genotype`"):
         visualization.plot_genotype(CELL)

@@ -8,6 +8,7 @@ import numpy as np
 import keras_xd
 from experiments.k.spherical_expert import spherical_expert
 from experiments.xd.cifar10 import MOMENTUM, WEIGHT_DECAY, schedule
+from keras_xd.layers.k.k_dense import KDense, KLayer
 
 PAPER = keras_xd.recipes.paper("chrysalis")
 RATES = {
@@ -143,7 +144,7 @@ def network(backbone, method, data, published=False):
     if method == "k_layer" and published:
         return k_layers(BACKBONES[backbone](shape, data.classes))
     if method in ("linear", "k_layer"):
-        layer = keras.layers.Dense if method == "linear" else keras_xd.layers.KDense
+        layer = keras.layers.Dense if method == "linear" else KDense
         if backbone == "text":
             return with_vectors(linear_text(shape[0], data.vocabulary, data.classes), data)
         return dense_lenet(shape, data.classes, layer)
@@ -190,7 +191,7 @@ def k_layers(model):
     def twin(layer):
         if not isinstance(layer, keras.layers.Conv2D):
             return type(layer).from_config(layer.get_config())
-        return keras_xd.layers.KLayer(
+        return KLayer(
             layer.filters,
             data_format=layer.data_format,
             activation=layer.activation,

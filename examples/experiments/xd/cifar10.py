@@ -15,7 +15,7 @@ permutation is in the search space. Every method trains for the same number of e
 - `expert`: of permuted images: the backbone of one who knows the order and undoes it;
 - `linear`: a dense layer in place of each convolution of LeNet with its pooling, as in "Searching
   for Convolutions and a More Ambitious NAS"; it has as many units as these have outputs;
-- `k_layer`: a K-matrix (`keras_xd.layers.KDense`) in place of each of these dense layers.
+- `k_layer`: a K-matrix (`keras_xd.layers.k.k_dense.KDense`) in place of each of these dense layers.
 
 Few images, one seed and, of wide ResNets, few layers, unless others are given; `--paper` takes what
 is not given from the paper, WRN-40-4 too, and is for GPUs. Finished runs are kept in the results
@@ -40,6 +40,7 @@ from parsing import positive
 from reporting import count, present, select, spread
 
 import keras_xd
+from keras_xd.layers.k.k_dense import KDense
 
 IMAGE_SHAPE = (32, 32, 3)
 CLASSES = 10
@@ -107,7 +108,7 @@ def make(method, kind, options):
         settings = settings_of_paper(options.backbone, kind, method)
         return keras_xd.rewrite(backbone(options), "darts", other_weight=settings["other_weight"])
     if method in OF_LENET:
-        layers = {"linear": keras.layers.Dense, "k_layer": keras_xd.layers.KDense}
+        layers = {"linear": keras.layers.Dense, "k_layer": KDense}
         return without_convolutions(layers[method])
     return backbone(options)
 

@@ -27,15 +27,6 @@ class BatchStatisticsNormalization(ConfiguredLayer, keras.layers.BatchNormalizat
         statistics: what inference uses, `"batch"` or `"moving"`; the latter is Keras' layer.
         **kwargs: the arguments of `keras.layers.BatchNormalization`.
 
-    Input shape:
-        Any, as in Keras.
-
-    Output shape:
-        That of the input.
-
-    Raises:
-        ValueError: for other statistics, and for `renorm`, which corrects them.
-
     Example:
 
     >>> import numpy as np
@@ -58,18 +49,11 @@ class BatchStatisticsNormalization(ConfiguredLayer, keras.layers.BatchNormalizat
             )
 
     def uses_moving_statistics(self, training: bool | None) -> bool:
-        """Return whether a call normalizes by the moving averages.
-
-        Args:
-            training: that of the call.
-        """
+        """Return whether a call, in training or not, normalizes by the moving averages."""
         return self.statistics == "moving" and not (training and self.trainable)
 
     def scale_and_shift(self) -> tuple[Tensor, Tensor]:
-        """Return the factors and summands of the channels, by which moving averages normalize.
-
-        Both are vectors of at least float32.
-        """
+        """Return two vectors of at least float32 by which moving averages normalize channels."""
         names = ("moving_mean", "moving_variance", "gamma", "beta")
         double = self.compute_dtype == "float64"
         mean, variance, gamma, beta = (
@@ -113,30 +97,7 @@ def _moments(x, axis):
 
 @check_types
 def use_statistics(model: keras.layers.Layer, statistics: str) -> keras.layers.Layer:
-    """Set what the `BatchStatisticsNormalization` layers of a model use in inference, in place.
-
-    Keras retraces the test and predict functions of the model at their next call.
-
-    Args:
-        model: a Keras model or a single layer.
-        statistics: `"batch"`, or `"moving"`: averages over the training steps so far, with which
-            an output does not depend on its batch.
-
-    Raises:
-        ValueError: for other statistics, and if the model has no such layers.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd import layers
-    >>> model = keras.Sequential(
-    ...     [keras.Input((3,)), layers.BatchStatisticsNormalization()]
-    ... )
-    >>> layers.ccnn.batch_statistics.use_statistics(model, "moving").layers[
-    ...     0
-    ... ].statistics
-    'moving'
-    """
+    """Set what normalizations of CCNNs use in inference, `"batch"` or `"moving"`, in place."""
     validation.one_of(statistics, STATISTICS, "statistics")
     inside = flatten_layers(model)
     found = [layer for layer in inside if isinstance(layer, BatchStatisticsNormalization)]

@@ -61,9 +61,9 @@ class CCNNBlock(ConfiguredLayer, SearchableLayer):
     Args:
         network: a `KernelNetwork`, which other blocks may share, or `None` for one of its own.
         learn: what is learned, letters of `K` (kernel size), `R` (resolution), `W` (widths).
-        depth: the `DepthMask` of the network, or `None`: the block is always there.
+        depth: the `masked.depth_mask.DepthMask` of the network; `None`: the block is always there.
         index: the number of the block in `depth`.
-        kernel_size, padding, initial_kernel_size: as in `CKConv`.
+        kernel_size, padding, initial_kernel_size: as in `CKConv2D`.
         initial_width: number of channels that the width masks begin with; `None`: half of them.
         width_temperature, resolution_temperature: steepness of the masks. A mask takes at least
             2.57 / temperature of its axis.
@@ -74,15 +74,12 @@ class CCNNBlock(ConfiguredLayer, SearchableLayer):
             masks; `"per_channel"`, those, with the convolution for each channel, as it is carried
             out, and not once, as in the paper; or `"continuous"`, the paper's continuous sizes.
         seed: an integer makes the first weights reproducible.
-        kernel_scaling: as in `CKConv`.
-        convolution_method: as `convolution` in `CKConv`.
+        kernel_scaling: as in `CKConv2D`.
+        convolution_method: as `convolution` in `CKConv2D`.
 
     Input shape:
         `(batch, *spatial, channels)`, of one or two spatial axes, whatever Keras' image data
         format; all sizes but the batch's must be known.
-
-    Output shape:
-        That of the input.
 
     Example:
 
@@ -265,7 +262,7 @@ class CCNNBlock(ConfiguredLayer, SearchableLayer):
         return tuple(input_shape)
 
     def update_rendering(self, margin: float = 0.0) -> bool:
-        """Fit what dynamic rendering computes to the masks: see `CKConv`."""
+        """Fit what dynamic rendering computes to the masks: see `CKConv2D`."""
         if self.rendering == "static":
             return False
         before = self._counts, self._present
@@ -300,7 +297,7 @@ class CCNNBlock(ConfiguredLayer, SearchableLayer):
         for normalization, convolution, linear layer, GELU and dropout, linear layer, GELU; 0 if the
         depth mask leaves the block out. Channels are whole numbers with gradients of sizes, so
         that a search counts what it leaves. With `counting="per_channel"` the convolution counts
-        as in `CKConv.complexity`, for `a` channels. With `counting="continuous"` all sizes are
+        as in `CKConv2D.complexity`, for `a` channels. With `counting="continuous"` all sizes are
         continuous, `r` is `L` for the mask that a search begins with, and the block counts by its
         part of the size of the depth mask: see `DepthMask.gate`.
 
@@ -367,7 +364,7 @@ class CCNNBlock(ConfiguredLayer, SearchableLayer):
 
     @classmethod
     def from_config(cls, config: Config) -> "CCNNBlock":
-        # Files of version 0.1 have the former kernels, and do not say so: see `CKConv`.
+        # Files of version 0.1 have the former kernels, and do not say so: see `CKConv2D`.
         config = {"kernel_scaling": "taps", **config}
         if config.pop("per_channel", False):  # its name and values up to version 0.2
             config["counting"] = "per_channel"

@@ -46,83 +46,7 @@ class CKConvOptions(LongOptions, total=False):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
-    """Depthwise convolution with a continuous kernel, a Gaussian mask, and learned downsampling.
-
-    The kernel of `K` taps on each axis is a function of coordinates from -1 to 1, made by a small
-    network that layers may share, times a mask that is learned:
-
-        w(c) = m(c) · (A · standardized(network(c)) + a / Σ_c m(c))
-        m(c) = exp(-Σ_d (c_d - μ_d)² / (2 width_d²))
-        y[t] = Σ_j w(c_j) x[t + j - left] + bias       for each channel
-
-    The mask is zero below 0.1, and its width, one for each axis, is learned. `μ` is 0, or with
-    `padding="causal"` 1, the present. `left` is that of a Keras convolution: `(K - 1) // 2`, for
-    "causal" `K - 1`. With an odd `K` the kernel is symmetric around its middle tap.
-
-    With `learn_resolution=True` the product of the spectra is multiplied by a sigmoid mask
-    over the frequencies of each axis, 0 at the coordinate -1 and the highest at 1, which begins
-    with 0.85 there. What is above the mask's edge need not be computed:
-
-    - `rendering="static"`: all is computed at full size. The outputs are band-limited signals of
-      the size of the inputs.
-    - `rendering="dynamic"`: only the taps and frequencies under the masks are computed, and the
-      outputs are samples at the fewest points that hold these frequencies (if not circular, the
-      next number without prime factors above 5); `FourierUpsampling` brings them back to the size
-      of the inputs. The sizes are Python numbers, set by `update_rendering()`; before, everything
-      is computed. A traced function keeps them.
-
-    With `padding="circular"` the dynamic outputs, upsampled, are those of static rendering. With
-    zeros around the inputs they are the same function at each `L / n`-th point of `L`, but
-    upsampling continues the `n` samples periodically, static rendering does not. In both a
-    pointwise nonlinearity between makes a difference.
-
-    Args:
-        rank: number of spatial axes, 1 or 2. `CKConv1D` and `CKConv2D` fix it.
-        network: a `KernelNetwork`, which other layers may share, or `None` for one of its own.
-        kernel_size: number of taps of the largest kernel, an integer or one for each axis;
-            `None`: the size of the inputs.
-        padding: `"same"` (zeros around the inputs), `"causal"` (zeros before them; 1-D only) or
-            `"circular"`. The outputs have the size of the inputs.
-        learn_kernel_size: whether there is a mask on the kernel.
-        initial_kernel_size: as `initial_size` in `DifferentiableMask`; `None` is a width of 0.0325.
-        learn_resolution: whether there is a mask on the frequencies.
-        temperature: steepness of the masks on the frequencies.
-        convolution: `"direct"`, `"fourier"`, or `"auto"`: by FFT where that takes less than a
-            quarter of the multiply–adds, as it is slower at them; in dynamic rendering with the
-            taps of the moment, and where the resolution is learned. Directly, frequencies are
-            masked by convolving with the inverse transform of the mask, at the points that are
-            left: the same outputs, for a product with a matrix of an axis' points.
-        rendering: `"static"` or `"dynamic"`.
-        kernel_scaling: `"mask"`: features have mean 0 and one size under the mask, so that
-            outputs begin with the variance of the inputs, whatever the mask and the network (see
-            `keras_xd.layers.ccnn.continuous_kernel`); `"taps"`, the form of files of version 0.1:
-            `w = m · (A · network + a)`, and `A` begins for the number of taps.
-        data_format, activation, use_bias, bias_initializer, bias_regularizer, bias_constraint: as
-            in a Keras convolution.
-        architecture_regularizer: regularizer of the variables of the masks.
-        seed: an integer makes the first weights reproducible, of the layer's own network too.
-
-    Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
-        sizes but the batch's must be known.
-
-    Output shape:
-        That of the input; unknown spatial sizes with dynamic rendering of learned resolutions.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layer = layers.CKConv(1, learn_resolution=True, temperature=50.0)
-    >>> layer(np.ones((2, 64, 3))).shape
-    TensorShape([2, 64, 3])
-    >>> found = layer.describe()
-    >>> round(found["kernel_size/0"], 2), found["resolution/0"]
-    (4.46, 64.0)
-
-    Reference:
-        Romero and Zeghidour, "DNArch", 2023, sections 2.2 and 2.4; Romero et al., "CKConv", 2022.
-    """
+    """As `CKConv2D`, of any `rank`."""
 
     def __init__(
         self,
@@ -270,13 +194,10 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
         return shapes.joined_shape(input_shape[0], sizes, channels, self.data_format)
 
     def update_rendering(self, margin: float = 0.0) -> bool:
-        """Set the taps and frequencies that dynamic rendering computes to those under the masks.
+        """Set what dynamic rendering computes to the taps and frequencies under the masks.
 
-        A mask that grows beyond them is cut until the next call. The function `update_rendering`,
-        which has the rules, does it for a model and retraces its functions.
-
-        Returns:
-            Whether anything changed; never in static rendering.
+        Returns whether anything changed; a mask that grows beyond them is cut until the next call.
+        The function `update_rendering` does it for a model and retraces its functions.
         """
         before = self._supports, self._bins
         if self.rendering == "dynamic":
@@ -391,14 +312,86 @@ class _RankedCKConv(CKConv):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class CKConv1D(_RankedCKConv):
-    """As `CKConv`, over one spatial axis."""
+    """As `CKConv2D`, over one spatial axis."""
 
     fixed_rank = 1
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class CKConv2D(_RankedCKConv):
-    """As `CKConv`, over two spatial axes."""
+    """Depthwise convolution with a continuous kernel, a Gaussian mask, and learned downsampling.
+
+    The kernel of `K` taps on each axis is a function of coordinates from -1 to 1, made by a small
+    network that layers may share, times a mask that is learned:
+
+        w(c) = m(c) · (A · standardized(network(c)) + a / Σ_c m(c))
+        m(c) = exp(-Σ_d (c_d - μ_d)² / (2 width_d²))
+        y[t] = Σ_j w(c_j) x[t + j - left] + bias       for each channel
+
+    The mask is zero below 0.1, and its width, one for each axis, is learned. `μ` is 0, or with
+    `padding="causal"` 1, the present. `left` is that of a Keras convolution: `(K - 1) // 2`, for
+    "causal" `K - 1`. With an odd `K` the kernel is symmetric around its middle tap.
+
+    With `learn_resolution=True` the product of the spectra is multiplied by a sigmoid mask
+    over the frequencies of each axis, 0 at the coordinate -1 and the highest at 1, which begins
+    with 0.85 there. What is above the mask's edge need not be computed:
+
+    - `rendering="static"`: all is computed at full size. The outputs are band-limited signals of
+      the size of the inputs.
+    - `rendering="dynamic"`: only the taps and frequencies under the masks are computed, and the
+      outputs are samples at the fewest points that hold these frequencies (if not circular, the
+      next number without prime factors above 5); `FourierUpsampling` brings them back to the size
+      of the inputs. The sizes are Python numbers, set by `update_rendering()`; before, everything
+      is computed. A traced function keeps them.
+
+    With `padding="circular"` the dynamic outputs, upsampled, are those of static rendering. With
+    zeros around the inputs they are the same function at each `L / n`-th point of `L`, but
+    upsampling continues the `n` samples periodically, static rendering does not. In both a
+    pointwise nonlinearity between makes a difference.
+
+    Args:
+        network: a `KernelNetwork`, which other layers may share, or `None` for one of its own.
+        kernel_size: number of taps of the largest kernel, an integer or one for each axis;
+            `None`: the size of the inputs.
+        padding: `"same"` (zeros around the inputs), `"circular"`, or of `CKConv1D` `"causal"`
+            (zeros before them). The outputs have the size of the inputs.
+        learn_kernel_size: whether there is a mask on the kernel.
+        initial_kernel_size: as `initial_size` in `DifferentiableMask`; `None` is a width of 0.0325.
+        learn_resolution: whether there is a mask on the frequencies.
+        temperature: steepness of the masks on the frequencies.
+        convolution: `"direct"`, `"fourier"`, or `"auto"`: by FFT where that takes less than a
+            quarter of the multiply–adds, as it is slower at them; in dynamic rendering with the
+            taps of the moment, and where the resolution is learned. Directly, frequencies are
+            masked by convolving with the inverse transform of the mask, at the points that are
+            left: the same outputs, for a product with a matrix of an axis' points.
+        rendering: `"static"` or `"dynamic"`.
+        kernel_scaling: `"mask"`: features have mean 0 and one size under the mask, so that
+            outputs begin with the variance of the inputs, whatever the mask and the network (see
+            `keras_xd.layers.ccnn.continuous_kernel`); `"taps"`, the form of files of version 0.1:
+            `w = m · (A · network + a)`, and `A` begins for the number of taps.
+        data_format, activation, use_bias, bias_initializer, bias_regularizer, bias_constraint: as
+            in a Keras convolution.
+        architecture_regularizer: regularizer of the variables of the masks.
+        seed: an integer makes the first weights reproducible, of the layer's own network too.
+
+    Input shape:
+        `(batch, height, width, channels)`, or `(batch, channels, height, width)`; all sizes but
+        the batch's must be known.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.CKConv2D(learn_resolution=True, temperature=50.0)
+    >>> layer(np.ones((2, 64, 64, 3))).shape
+    TensorShape([2, 64, 64, 3])
+    >>> found = layer.describe()
+    >>> round(found["kernel_size/0"], 2), found["resolution/0"]
+    (4.46, 64.0)
+
+    Reference:
+        Romero and Zeghidour, "DNArch", 2023, sections 2.2 and 2.4; Romero et al., "CKConv", 2022.
+    """
 
     fixed_rank = 2
 
@@ -446,15 +439,9 @@ class FlexConv1D(_FlexConv):
     Args:
         network: a `KernelNetwork` of `"magnet"`, which other layers may share, or `None` for one of
             its own, of 32 units.
-        kernel_size: as in `CKConv`.
+        kernel_size: as in `CKConv2D`.
         alias_penalty: factor of `KernelNetwork.alias_penalty`, which is added to the loss.
-        **kwargs: all other arguments of `CKConv`.
-
-    Input shape:
-        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
-
-    Output shape:
-        That of the input; an unknown number of steps with dynamic rendering of learned resolutions.
+        **kwargs: all other arguments of `CKConv1D`.
 
     Example:
 

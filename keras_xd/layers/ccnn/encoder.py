@@ -37,9 +37,6 @@ class CCNNEncoder(ConfiguredLayer, SearchableLayer):
     Input shape:
         `(batch, *spatial, channels)`; all sizes but the batch's must be known.
 
-    Output shape:
-        `(batch, *spatial, units)`.
-
     Example:
 
     >>> import numpy as np
@@ -140,12 +137,6 @@ class StaticCCNNEncoder(ConfiguredLayer):
         units: number of channels of the outputs.
         width: how many of them, the first ones, are computed.
         statistics: as in `BatchStatisticsNormalization`.
-
-    Input shape:
-        `(batch, *spatial, channels)`; all sizes but the batch's must be known.
-
-    Output shape:
-        `(batch, *spatial, units)`.
 
     Example:
 

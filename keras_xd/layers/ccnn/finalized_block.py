@@ -37,15 +37,6 @@ class StaticCCNNBlock(ConfiguredLayer, QuantizedWeights):
         statistics: as in `BatchStatisticsNormalization`.
         per_channel: whether the convolution is counted for each channel, or once.
 
-    Input shape:
-        `(batch, *spatial, channels)`; all sizes but the batch's must be known.
-
-    Output shape:
-        That of the input.
-
-    Raises:
-        ValueError: for arguments outside these rules, and inputs of too few channels.
-
     Example:
 
     >>> import numpy as np
@@ -88,12 +79,9 @@ class StaticCCNNBlock(ConfiguredLayer, QuantizedWeights):
 
     @classmethod
     def from_layer(cls, layer: keras.layers.Layer, counts: Sequence[int]) -> Self:
-        """Make the static block of a built `CCNNBlock`.
+        """Make the static block of a built `CCNNBlock`, of so many first channels as `widths`.
 
-        Args:
-            layer: the block.
-            counts: how many of the first channels to keep, as `widths`; the values of the width
-                masks there are folded into the linear layers.
+        The values of the width masks there are folded into the linear layers.
         """
         convolution = layer.convolution.finalize()
         static = built_like(
@@ -193,16 +181,7 @@ class StaticCCNNBlock(ConfiguredLayer, QuantizedWeights):
     def quantize(
         self, mode: str | None = None, type_check: bool = True, config: Any = None
     ) -> None:
-        """Store the weights of the block and of its convolution in eight bits.
-
-        Args:
-            mode: `"int8"` or `"float8"`.
-            type_check, config: as Keras passes them.
-
-        Raises:
-            NotImplementedError: for another mode.
-            ValueError: if the block is quantized already.
-        """
+        """Store the weights of the block and of its convolution in eight bits."""
         super().quantize(mode, type_check, config)
         if self.convolution.quantization_mode is None:
             self.convolution.quantize(mode)

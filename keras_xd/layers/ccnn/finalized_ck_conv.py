@@ -112,16 +112,9 @@ class StaticCKConv(QuantizedWeights, LongConvolution):
         learn_resolution: whether the frequencies are multiplied by numbers, which are stored too.
         bins: of each axis how many of the frequencies 0, 1, … are kept, or `None` for all; with
             fewer the outputs are samples at a smaller size.
-        convolution: `"direct"`, `"fourier"` or `"auto"`, as in `CKConv`.
+        convolution: `"direct"`, `"fourier"` or `"auto"`, as in `CKConv2D`.
         data_format, activation, use_bias, bias_initializer, bias_regularizer, bias_constraint: as
             in a Keras convolution.
-
-    Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
-        sizes but the batch's must be known.
-
-    Output shape:
-        That of the input, with the smaller sizes if `bins` is given.
 
     Example:
 
@@ -205,14 +198,9 @@ class StaticCKConv(QuantizedWeights, LongConvolution):
         )
 
     def correlate(self, inputs: Tensor) -> Tensor:
-        """Return the convolution without bias and activation, of channels last.
+        """Return the convolution of `(batch, *spatial, channels)` without bias and activation.
 
-        Args:
-            inputs: tensor `(batch, *spatial, channels)`; what channels it has beyond those of the
-                layer, zeros come of.
-
-        Returns:
-            Tensor `(batch, *new_spatial, channels)`.
+        Channels beyond those of the layer become zeros.
         """
         kernel = self._read_kernel()
         others = inputs.shape[-1] - kernel.shape[-1]
@@ -230,7 +218,7 @@ class StaticCKConv(QuantizedWeights, LongConvolution):
         return shapes.joined_shape(input_shape[0], sizes, channels, self.data_format)
 
     def multiply_adds(self, input_shape: Shape) -> int:
-        """Return the multiply–adds of one sample, counted as `CKConv.complexity` does."""
+        """Return the multiply–adds of one sample, counted as `CKConv2D.complexity` does."""
         _, sizes = self._split_shape(self.compute_output_shape(input_shape))
         reach = fft_convolution.reaches(self.kernel_size, self.before)
         return self._multiply_adds(input_shape, self.kernel_size, sizes, reach)

@@ -53,13 +53,6 @@ class KernelNetwork(ConfiguredLayer):
     Input shape:
         `(points, rank)`: coordinates.
 
-    Output shape:
-        `(points, units)`.
-
-    Raises:
-        ValueError: for arguments outside these rules, and for coordinates of another rank than
-            those that the network was built for.
-
     Example:
 
     >>> import keras
@@ -143,21 +136,12 @@ class KernelNetwork(ConfiguredLayer):
         return (input_shape[0], self.units)
 
     def alias_penalty(self, kernel_sizes: Sequence[int]) -> Tensor:
-        """Return how far the filters' frequencies exceed what grids of some sizes can hold.
+        """Return how far the filters' frequencies exceed what grids of these sizes can hold.
 
         The product of the Gabor filters must stay below the Nyquist frequency `(k - 1) / 4`, so
         each has an equal part of it: the penalty is `Σ relu(f - part)²` over filters and axes,
         where `f` is the highest frequency of a filter in cycles, two standard deviations of its
         envelope's spectrum included.
-
-        Args:
-            kernel_sizes: number of grid points of each axis.
-
-        Returns:
-            A scalar tensor.
-
-        Raises:
-            ValueError: for networks that are not `"magnet"`.
         """
         if self.kind != "magnet":
             raise ValueError(

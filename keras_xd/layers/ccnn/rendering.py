@@ -12,40 +12,10 @@ from keras_xd.layers.ccnn.ck_conv import CKConv
 
 @check_types
 def update_rendering(model: keras.layers.Layer, margin: float = 0.0) -> bool:
-    """Fit the sizes of all layers of dynamic rendering to their present masks.
+    """Fit the sizes of all layers of dynamic rendering to their present masks; say if any changed.
 
-    From then on they compute no more than what lies under the masks, and a `margin`. A mask that
-    grows beyond is cut there until the next update. If anything changed, Keras retraces the train,
-    test and predict functions at their next call. Call it outside of traced functions.
-
-    Args:
-        model: a built Keras model or a single layer.
-        margin: room for masks of taps and channels to grow, as a share of their size: of taps at
-            each side, at least one. It does not change the outputs. Resolutions and blocks have
-            none.
-
-    Returns:
-        Whether anything changed.
-
-    Raises:
-        ValueError: if `margin` is negative, or a model with layers of dynamic rendering was
-            compiled for XLA, whose shapes are fixed.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd import layers
-    >>> conv = layers.CKConv1D(learn_resolution=True, rendering="dynamic")
-    >>> model = keras.Sequential(
-    ...     [keras.Input((64, 1)), conv, layers.FourierUpsampling(64)]
-    ... )
-    >>> (
-    ...     layers.ccnn.rendering.update_rendering(model),
-    ...     layers.ccnn.rendering.update_rendering(model),
-    ... )
-    (True, False)
-    >>> conv.kernel.shape  # of 64 taps
-    TensorShape([4, 1])
+    Kernels and channels get a `margin`, a share of their size, to grow in; a mask is cut beyond it
+    until the next update. Keras retraces the functions of a changed model at their next call.
     """
     validation.nonnegative_number(margin, "margin")
     inside = flatten_layers(model)

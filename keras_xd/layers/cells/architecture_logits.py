@@ -1,6 +1,5 @@
 """The architecture weights of relaxed cells."""
 
-import math
 import random
 from collections.abc import Sequence
 from typing import Unpack
@@ -15,6 +14,7 @@ from keras_xd.core.mixtures import (
     SMALLEST_PROBABILITY,
     UPDATES,
     ProbabilityFloor,
+    described,
     with_update,
 )
 from keras_xd.core.randomness import gumbel_noise
@@ -50,74 +50,10 @@ _DECIDED, _LEAD, _KEPT = 30.0, 20.0, 15.0
 
 @keras.saving.register_keras_serializable(package="keras_xd", name="CellArchitecture")
 class ArchitectureLogits(ConfiguredLayer):
-    """The architecture weights that all cells of one kind in a network share.
+    """The architecture weights that all `HeterogeneousCell`s of one kind in a network share.
 
-    One logit for each operation on each of the 18 edges, see `HeterogeneousCell`. The probabilities
-    of the operations on an edge are the softmax of its logits. What cells compute in training, and
-    what is derived, depends on `relaxation`:
-
-    - `"softmax"`: all operations, weighted by their probabilities.
-    - `"gumbel"`: one operation for each edge, drawn by its probability, the same in all cells, with
-      the weight 1. Its derivatives are those of a softmax of the logits and the noise divided by
-      `temperature`, a weight that begins as 1: see `keras_xd.callbacks.TemperatureSchedule`. One
-      operation at least in the first tier of a block makes features, as in derived cells.
-    - `"sampled"`: two different operations for each edge, drawn by their probabilities, with the
-      softmax of their two logits as weights, and exact gradients; all other logits get none.
-      (ProxylessNAS computes the one or the other, and rescales the two after each step so that
-      other probabilities stay.) Where a step moves the weights alone, as in the bilevel modes of
-      `SearchModel`, one is drawn.
-    - `"single_path"`: one discrete cell: of each first tier two edges, drawn by probabilities of
-      their own, the softmax of `edge_logits` over the edges of a block, and one operation of each.
-      Derivatives are those of a softmax over all operations of a tier, as with `"gumbel"`. What is
-      derived has the largest products of both probabilities.
-    - `"partial"`: all operations, on a quarter of the channels unless `partial_channels` of the
-      cells says otherwise; every edge of a first tier is multiplied by its own probability `β`, the
-      softmax of `edge_logits` over the edges of a block. What is derived has the largest products
-      of both probabilities.
-    - `"perturbation"`: as `"softmax"`, but what is derived is what the network misses most. Until
-      that is measured, by `keras_xd.callbacks.PerturbationSelection` at the end of `fit` or by
-      `keras_xd.training.decide_by_perturbation` after it, `genotype` and `finalize` raise a
-      `ValueError`. The decision is in the logits, and so in every file of them.
-
-    In inference those that draw compute the most likely operations.
-
-    GAEA PC-DARTS is the relaxation `"partial"`, `update="exponentiated_gradient"` and `tiers=1`.
-
-    Args:
-        reduction: whether it is for reduction cells; for normal ones otherwise.
-        operations: names of the operations; XD-operations are added by
-            `(*NOS_OPERATIONS, "xd_3")`.
-        seed: an integer makes the first logits reproducible, normal numbers of standard deviation
-            0.001, and what is drawn.
-        relaxation: `"softmax"`, `"gumbel"`, `"sampled"`, `"single_path"`, `"partial"` or
-            `"perturbation"`, see above.
-        update: `"softmax"`, or `"exponentiated_gradient"` for the relaxations `"softmax"` and
-            `"partial"`: a step of `keras.optimizers.SGD(η)` is that of GAEA for the probabilities
-            of operations and of edges, as in `MixedOperation`.
-        tiers: 1, with the same relaxations, for the cells of DARTS: a block is what its first tier
-            makes, and the operation of the second one is derived as an identity.
-
-    Raises:
-        ValueError: for unknown, equal or fewer than two operations, or none that makes features;
-            for XD-operations where operations are drawn; for an update or one tier with other
-            relaxations than these, or one tier without an identity.
-
-    Example:
-
-    >>> from keras_xd import genotypes, layers
-    >>> architecture = layers.ArchitectureLogits(
-    ...     operations=(*genotypes.NOS_OPERATIONS, "xd_3")
-    ... )
-    >>> architecture.build()
-    >>> tuple(architecture.logits.shape)
-    (18, 12)
-
-    Reference:
-        "Neural Operator Search", 2020, equation 7; Dong and Yang, "Searching for a Robust Neural
-        Architecture in Four GPU Hours", 2019 (`"gumbel"`); Cai et al., "ProxylessNAS", 2019
-        (`"sampled"`); Xu et al., "PC-DARTS", 2020 (`"partial"`); Wang et al., "Rethinking
-        Architecture Selection in Differentiable NAS", 2021 (`"perturbation"`); Li et al.,
-        "Geometry-Aware Gradient Algorithms for Neural Architecture Search", 2021 (GAEA).
+    One logit for each operation on each of the 18 edges, at first normal with deviation 0.001.
+    `operations`, `relaxation`, `update` and `tiers` are those of `models.nos_search_network`.
     """
 
     def __init__(
@@ -231,14 +167,12 @@ class ArchitectureLogits(ConfiguredLayer):
     def genotype(self) -> CellGenotype:
         """The cell decided on: `genotype_of_probabilities`.
 
-        Raises:
-            ValueError: with the relaxation `"perturbation"`, unless it is `decided`.
+        With the relaxation `"perturbation"` it raises a `ValueError` unless it is `decided`.
         """
         if self.relaxation == "perturbation" and not self.decided:
             raise ValueError(
                 "With the relaxation 'perturbation' probabilities do not decide on cells: train "
-                "with `keras_xd.callbacks.PerturbationSelection`, or call "
-                "`keras_xd.training.decide_by_perturbation` after training; see "
+                "with `keras_xd.callbacks.PerturbationSelection`; see "
                 "`genotype_of_probabilities` for what they would decide on. "
                 "Received: logits that nothing has decided on"
             )
@@ -321,16 +255,8 @@ class ArchitectureLogits(ConfiguredLayer):
         are the `edge_probabilities` too.
         """
         values = ops.convert_to_numpy(self.operation_probabilities)[: self.logits.shape[0]]
-        values = np.asarray(values, "float64")
-        logarithms = np.log(np.where(values > 0, values, 1.0))
-        entropy = abs(float(-np.sum(values * logarithms) / len(values)))
-        relative = entropy / math.log(len(self.operations))
-        means = zip(self.operations, values.mean(axis=0), strict=True)
-        found = {
-            "probabilities": values,
-            **{f"probability/{name}": float(mean) for name, mean in means},
-        }
-        found |= {"entropy": entropy, "entropy/relative": relative}
+        found = {"probabilities": np.asarray(values, "float64")}
+        found |= described(self.operations, found["probabilities"])
         if self.edge_logits is not None:
             found["edge_probabilities"] = ops.convert_to_numpy(self.edge_probabilities)
         return found

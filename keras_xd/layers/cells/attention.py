@@ -14,36 +14,10 @@ from keras_xd.layers.cells.dynamic_conv import batch_normalization, convolution,
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class ChannelAttention(ConfiguredLayer):
-    """A factor between 0 and 1 for each channel of each image, from the means of all channels.
+    """A factor in (0, 1) for each channel of each image: `sigmoid(V relu(W mean(x)))`.
 
-    `sigmoid(V relu(W mean(x)))` with matrices `W` to a part of the channels and `V` back, without
-    biases. Multiply features with the outputs; adding the features, `x + x · attention(x)`, is the
-    paper's way, which `SelfCalibration` has with a gate and without.
-
-    Args:
-        reduction: the inner layer has the number of channels divided by this, one at least.
-
-    Input shape:
-        `(batch, height, width, channels)`.
-
-    Output shape:
-        `(batch, 1, 1, channels)`.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> features = np.ones((2, 8, 8, 32))
-    >>> layer = layers.ChannelAttention()
-    >>> (features + features * layer(features)).shape, layer.count_params()
-    (TensorShape([2, 8, 8, 32]), 128)
-
-    Reference:
-        "Neural Operator Search", 2020, appendix A.1.1; Hu et al., "Squeeze-and-Excitation
-        Networks", 2018.
+    Of inputs `(batch, height, width, channels)`, outputs `(batch, 1, 1, channels)`; `W` maps to
+    `channels // reduction` ("Neural Operator Search", appendix A.1.1; squeeze and excitation).
     """
 
     def __init__(self, reduction: int = 16, **kwargs: Unpack[LayerOptions]):
@@ -73,34 +47,10 @@ class ChannelAttention(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class SpatialAttention(ConfiguredLayer):
-    """A factor between 0 and 1 for each place of each image, from the channels around it.
+    """A factor in (0, 1) for each place of each image: two convolutions, a sigmoid.
 
-    A 1 × 1 convolution to a part of the channels, which takes the strides, normalisation,
-    rectification, a 3 × 3 convolution to one channel and a sigmoid; without biases.
-
-    Args:
-        strides: integer; attention for every so many-th place.
-        reduction: the inner layer has the number of channels divided by this, one at least.
-        affine: whether the normalisation has a scale and an offset that are learned.
-
-    Input shape:
-        `(batch, height, width, channels)`.
-
-    Output shape:
-        `(batch, height / strides, width / strides, 1)`, rounded up.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layers.SpatialAttention(strides=2)(np.ones((2, 8, 8, 32))).shape
-    TensorShape([2, 4, 4, 1])
-
-    Reference:
-        "Neural Operator Search", 2020, appendix A.1.1.
+    Of inputs `(batch, height, width, channels)`, outputs `(batch, height / strides, …, 1)`, rounded
+    up ("Neural Operator Search", appendix A.1.1).
     """
 
     def __init__(

@@ -30,12 +30,6 @@ class Cutout(ConfiguredLayer):
         `(batch, height, width, channels)`, or `(batch, channels, height, width)`. All sizes may
         be unknown.
 
-    Output shape:
-        The same.
-
-    Raises:
-        ValueError: for arguments outside these rules and inputs of another rank.
-
     Example:
 
     >>> import numpy as np

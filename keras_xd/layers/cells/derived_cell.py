@@ -36,29 +36,13 @@ class DerivedCell(OperatorCell):
 
     Args:
         genotype_cell: a `keras_xd.genotypes.CellGenotype`, or the dictionary of one.
-        filters: number of channels of each node; the cell has four times as many.
-        reduction: whether the cell halves the size: the operations on its inputs have strides 2.
-        previous_reduction: whether the cell before did, so that the first input is twice as large
-            as the second.
+        filters, reduction, previous_reduction, partial_channels, calibration_gate: as in
+            `HeterogeneousCell`.
         drop_path: the largest probability of drop-path, from 0 to below 1.
         affine: whether normalisations have a scale and an offset that are learned, and poolings no
             normalisation. `False` is the form in a search.
-        partial_channels: as in `HeterogeneousCell`.
         seed: an integer makes drop-path reproducible.
-        calibration_gate: as in `HeterogeneousCell`.
         tiers: 1 for cells of DARTS, whose second tiers are identities and so are left out.
-
-    Call arguments:
-        inputs: list of two tensors, the outputs of the cell before the last one and of the last.
-
-    Input shape:
-        Two `(batch, height, width, channels)`; all sizes but the batch's must be known.
-
-    Output shape:
-        `(batch, height, width, 4 * filters)`, both sizes halved in a reduction cell.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
 
     Example:
 
@@ -146,7 +130,7 @@ class DerivedCell(OperatorCell):
         return [(edge, name) for edge, name, _ in self._edges]
 
     @property
-    def used_operations(self) -> tuple[str, ...]:
+    def operation_names(self) -> tuple[str, ...]:
         """The names of all operations in the cell."""
         return tuple(name for _, name, _ in self._edges)
 
@@ -165,7 +149,7 @@ class DerivedCell(OperatorCell):
         self, block: int, nodes: list[Tensor], common: dict[Any, Tensor], training: bool | None
     ) -> Tensor:
         """Return the surrogate node of a block: equations 2 and 3."""
-        outcomes = Outcomes(largest_span(self.used_operations))
+        outcomes = Outcomes(largest_span(self.operation_names))
         for number in range(3 * block, 3 * block + 2):
             _, name, source = self._edges[number]
             x = self.operated(nodes[source])
@@ -183,7 +167,7 @@ class DerivedCell(OperatorCell):
         self, block: int, surrogate: Tensor, common: dict[Any, Tensor], training: bool | None
     ) -> Tensor:
         """Return the node of a block: equations 4 and 5."""
-        outcomes = Outcomes(largest_span(self.used_operations))
+        outcomes = Outcomes(largest_span(self.operation_names))
         _, name, _ = self._edges[3 * block + 2]
         layer = self.operations[3 * block + 2]
         outcomes.add(outcome_kind(name), layer(surrogate, training=training))

@@ -162,36 +162,10 @@ class DynamicKernel(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class DynamicConv2D(ConfiguredLayer):
-    """Depthwise convolution of images with kernels that are made of the images themselves.
+    """Depthwise convolution of each image with a `DynamicKernel`, made of the image itself.
 
-    Each sample is convolved with its own `DynamicKernel`. To calibrate features as the paper does
-    the outputs are added to the inputs: see `SelfCalibration`.
-
-    Args:
-        kernel_size: number of taps along each axis, an odd integer.
-        strides: integer; every so many-th output is computed.
-        reduction, affine: as in `DynamicKernel`.
-        dilation_rate: distance of two neighbouring taps, an integer.
-
-    Input shape:
-        `(batch, height, width, channels)`; all sizes but the batch's must be known.
-
-    Output shape:
-        `(batch, height / strides, width / strides, channels)`, rounded up.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layer = layers.DynamicConv2D(3)
-    >>> layer(np.ones((2, 8, 8, 64))).shape, layer.count_params()
-    (TensorShape([2, 8, 8, 64]), 1632)
-
-    Reference:
-        "Neural Operator Search", 2020, section 3.1 and table 1.
+    Of inputs `(batch, height, width, channels)`, outputs with both sizes divided by `strides` and
+    rounded up ("Neural Operator Search", section 3.1 and table 1).
     """
 
     def __init__(

@@ -102,10 +102,6 @@ class BlockGenotype:
     Args:
         first: two pairs `(operation, source node)`; they are kept in the order of the sources.
         second: the operation of the second tier.
-
-    Raises:
-        ValueError: for unknown operations, sources that are equal or no integers of at least 0, or
-            if neither operation of the first tier makes features.
     """
 
     first: tuple[tuple[str, int], tuple[str, int]]
@@ -148,9 +144,6 @@ class CellGenotype:
 
     Args:
         blocks: four `BlockGenotype`.
-
-    Raises:
-        ValueError: if there are not four, or one has a source that does not come before it.
     """
 
     blocks: tuple[BlockGenotype, ...]
@@ -206,9 +199,6 @@ class Genotype:
         normal: the `CellGenotype` of cells that keep the size of their inputs.
         reduction: the `CellGenotype` of cells that halve it.
 
-    Raises:
-        ValueError: if one of them is no `CellGenotype`.
-
     Reference:
         "Neural Operator Search", 2020, section 3.3 and figure 4.
     """
@@ -255,23 +245,6 @@ def derive_cell(logits: ArrayLike, operations: Sequence[str] = NOS_OPERATIONS) -
         logits: an array or lists, one row for each of the 18 edges and one column an operation.
         operations: the names of the operations.
 
-    Returns:
-        A `CellGenotype`.
-
-    Raises:
-        ValueError: for logits of another shape or not finite, and operations outside the rules.
-
-    Example:
-
-    >>> from keras_xd.layers.cells.genotypes import derive_cell
-    >>> logits = [[0.0, 0.0, 1.0]] * 18
-    >>> print(
-    ...     derive_cell(
-    ...         logits, ("identity", "separable_3", "channel_attention")
-    ...     ).blocks[0]
-    ... )
-    channel_attention[identity(0) + channel_attention(1)]
-
     Reference:
         "Neural Operator Search", 2020, section 3.3: two operations with at least one that
         transforms features, then one.
@@ -310,25 +283,7 @@ def cell_of_weights(weights: ArrayLike, operations: Sequence[str] = NOS_OPERATIO
 def random_cell(
     generator: np.random.Generator, operations: Sequence[str] = NOS_OPERATIONS
 ) -> CellGenotype:
-    """Return a cell drawn evenly from all that could be derived.
-
-    Args:
-        generator: a `numpy.random.Generator`.
-        operations: the names of the operations.
-
-    Returns:
-        A `CellGenotype`.
-
-    Raises:
-        ValueError: for operations outside the rules.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd.layers.cells.genotypes import random_cell
-    >>> len(random_cell(np.random.default_rng(0)).blocks)
-    4
-    """
+    """Return a cell drawn evenly from all that could be derived."""
     operations = checked_operations(operations)
 
     def draw():
@@ -350,16 +305,6 @@ def random_genotype(
     generator: np.random.Generator, operations: Sequence[str] = NOS_OPERATIONS
 ) -> Genotype:
     """Return two cells drawn evenly from all that could be derived: the control of a search.
-
-    Args:
-        generator: a `numpy.random.Generator`.
-        operations: the names of the operations.
-
-    Returns:
-        A `Genotype`.
-
-    Raises:
-        ValueError: for operations outside the rules.
 
     Example:
 

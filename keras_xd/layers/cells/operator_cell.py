@@ -34,7 +34,7 @@ class OperatorCell(ConfiguredLayer):
     """Base class of cells: two inputs brought to one shape, four blocks, their concatenation.
 
     A subclass makes its operations in the constructor, `self.operations`, and gives
-    `tiers`, `used_operations`, `operation_shapes`, `block_sources`, `first_tier` and `second_tier`.
+    `tiers`, `operation_names`, `operation_shapes`, `block_sources`, `first_tier` and `second_tier`.
     The arguments are those of `HeterogeneousCell` and `DerivedCell`.
     """
 
@@ -79,7 +79,7 @@ class OperatorCell(ConfiguredLayer):
         for operation, shape in self.operation_shapes(input_shape):
             if not operation.built:
                 operation.build(shape)
-        if self.calibration_gate and not all(map(is_feature, self.used_operations)):
+        if self.calibration_gate and not all(map(is_feature, self.operation_names)):
             self.calibration_gates = self.add_weight(
                 name="calibration_gates", shape=(2 * BLOCKS,), initializer="zeros"
             )

@@ -82,25 +82,14 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
     Input shape:
         Two `(batch, height, width, channels)`; all sizes but the batch's must be known.
 
-    Output shape:
-        `(batch, height, width, 4 * filters)`, both sizes halved in a reduction cell.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules, or weights of the other kind.
-
     Example:
 
-    >>> import keras
     >>> import keras_xd
-    >>> architecture = keras_xd.layers.ArchitectureLogits(
-    ...     operations=("identity", "dynamic_3")
-    ... )
-    >>> x = inputs = keras.Input((8, 8, 3))
-    >>> for _ in range(2):
-    ...     x = keras_xd.layers.HeterogeneousCell(4, architecture)([inputs, x])
-    >>> model = keras.Model(inputs, x)
-    >>> x.shape, len(keras_xd.architecture_variables(model))
-    ((None, 8, 8, 16), 1)
+    >>> names = ("identity", "dynamic_3")
+    >>> model = keras_xd.models.nos_search_network(3, 4, (8, 8, 3), operations=names)
+    >>> cell = model.get_layer("cell1")
+    >>> cell.output.shape, cell.operation_names
+    ((None, 8, 8, 16), ('identity', 'dynamic_3'))
 
     Reference:
         "Neural Operator Search", 2020, section 3.2; Liu et al., "DARTS", 2019; Xu et al.,
@@ -195,11 +184,6 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
     def tiers(self) -> int:
         """The number of tiers of a block, that of the weights."""
         return self.architecture.tiers
-
-    @property
-    def used_operations(self) -> tuple[str, ...]:
-        """The names of all operations in the cell."""
-        return self.operation_names
 
     @property
     def operation_names(self) -> tuple[str, ...]:
@@ -390,25 +374,17 @@ def derived_genotype(model: keras.layers.Layer) -> Genotype:
         model: a built model with a `HeterogeneousCell` of each kind, all of a kind with the same
             `ArchitectureLogits`, or a `keras_xd.SearchModel` of it.
 
-    Returns:
-        A `keras_xd.genotypes.Genotype`.
-
     Raises:
         ValueError: if a kind is missing, or cells of a kind have different architecture weights;
             with the relaxation `"perturbation"`, until the cells are decided.
 
     Example:
 
-    >>> import keras
-    >>> from keras_xd import layers
-    >>> inputs = keras.Input((8, 8, 3))
-    >>> kinds = [
-    ...     layers.ArchitectureLogits(r, ("identity", "dynamic_3"))
-    ...     for r in (False, True)
-    ... ]
-    >>> x = layers.HeterogeneousCell(2, kinds[0])([inputs, inputs])
-    >>> x = layers.HeterogeneousCell(2, kinds[1], reduction=True)([inputs, x])
-    >>> layers.derived_genotype(keras.Model(inputs, x)).reduction == kinds[1].genotype
+    >>> import keras_xd
+    >>> names = ("identity", "dynamic_3")
+    >>> model = keras_xd.models.nos_search_network(3, 2, (8, 8, 3), operations=names)
+    >>> genotype = keras_xd.layers.derived_genotype(model)
+    >>> genotype.reduction == model.get_layer("cell2").genotype
     True
     """
     return Genotype(*(architecture.genotype for architecture in architectures_of(model)))

@@ -41,15 +41,6 @@ class SelfCalibration(ConfiguredLayer):
         affine: whether the normalisation has a scale and an offset that are learned. Channel
             attention has no normalisation.
 
-    Input shape:
-        `(batch, height, width, channels)`; all sizes but the batch's must be known.
-
-    Output shape:
-        The same.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
-
     Example:
 
     >>> import numpy as np

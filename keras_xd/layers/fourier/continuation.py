@@ -31,12 +31,6 @@ class FourierContinuation(ConfiguredLayer):
     Input shape:
         `(batch, *sizes, channels)`, one to three sizes, each of at least `order`.
 
-    Output shape:
-        `(batch, *(size + points), channels)`.
-
-    Raises:
-        ValueError: for arguments outside these rules, or an axis shorter than `order`.
-
     Example:
 
     >>> import numpy as np

@@ -45,12 +45,6 @@ class PointNormalization(ConfiguredLayer):
     Input shape:
         `(batch, *sizes, channels)`, all but the batch known.
 
-    Output shape:
-        That of the input.
-
-    Raises:
-        ValueError: if there are fewer channels, or an unknown size.
-
     Example:
 
     >>> import keras
@@ -104,11 +98,7 @@ class PointNormalization(ConfiguredLayer):
         Args:
             data: an array `(number, *sizes, channels)`, or batches of such: a `tf.data.Dataset`, a
                 `keras.utils.PyDataset` or another iterable. Of batches that are tuples the first
-                part counts.
-
-        Raises:
-            ValueError: if there are no functions, they have not the shape of the layer, or a value
-                is NaN or infinite; the message names sample and channel.
+                part counts. A value that is NaN or infinite is refused.
         """
         number, mean, squares = 0, 0.0, 0.0
         for values in _batches(data):

@@ -9,6 +9,7 @@ from keras import ops
 from keras_xd.core import validation
 from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.type_aliases import Shape, Sizes, Tensor
+from keras_xd.layers.fourier import resampling
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -32,9 +33,6 @@ class PointsToGrid(ConfiguredLayer):
     Output shape:
         `(batch, *sizes, channels)`.
 
-    Raises:
-        ValueError: for arguments outside these rules, or other shapes.
-
     Example:
 
     >>> import numpy as np
@@ -47,10 +45,7 @@ class PointsToGrid(ConfiguredLayer):
 
     def __init__(self, sizes: Sizes, bandwidth: float = 1.0, **kwargs: Any):
         super().__init__(**kwargs)
-        sizes = (sizes,) if validation.is_integer(sizes) else sizes
-        rank = len(sizes) if isinstance(sizes, (tuple, list)) else 0
-        validation.one_of(rank, (1, 2, 3), "number of sizes")
-        self.sizes = validation.integer_tuple(sizes, rank, "sizes")
+        self.sizes = resampling.grid_sizes(sizes)
         if min(self.sizes) < 2:
             raise ValueError(f"`sizes` must be at least 2. Received: sizes={sizes}")
         self.bandwidth = validation.positive_number(bandwidth, "bandwidth")
@@ -95,9 +90,6 @@ class GridToPoints(ConfiguredLayer):
 
     Output shape:
         `(batch, points, channels)`.
-
-    Raises:
-        ValueError: for other shapes.
 
     Example:
 

@@ -18,10 +18,7 @@ class GridLayer(ConfiguredLayer):
         self, sizes: Sizes, data_format: str | None = None, **kwargs: Unpack[LayerOptions]
     ):
         super().__init__(**kwargs)
-        sizes = (sizes,) if validation.is_integer(sizes) else sizes
-        rank = len(sizes) if isinstance(sizes, (tuple, list)) else 0
-        validation.one_of(rank, (1, 2, 3), "number of sizes")
-        self.sizes = validation.integer_tuple(sizes, rank, "sizes")
+        self.sizes = grid_sizes(sizes)
         self.data_format = checked_data_format(data_format)
 
     def sizes_of(self, shape: Shape) -> tuple[int, ...]:
@@ -55,9 +52,6 @@ class FourierResampling(GridLayer):
     Output shape:
         The same with `sizes` in place of the spatial sizes.
 
-    Raises:
-        ValueError: for arguments outside these rules, inputs of another rank or of unknown sizes.
-
     Example:
 
     >>> import numpy as np
@@ -88,6 +82,14 @@ class FourierResampling(GridLayer):
         before = self.sizes_of(input_shape)
         channels = input_shape[-1 if self.data_format == "channels_last" else 1]
         return multiply_adds(before, self.sizes, channels)
+
+
+def grid_sizes(sizes):
+    """Return the sizes of a grid of one to three axes as a tuple, or raise `ValueError`."""
+    sizes = (sizes,) if validation.is_integer(sizes) else sizes
+    rank = len(sizes) if isinstance(sizes, (tuple, list)) else 0
+    validation.one_of(rank, (1, 2, 3), "number of sizes")
+    return validation.integer_tuple(sizes, rank, "sizes")
 
 
 def resampling_matrix(before, after):

@@ -72,25 +72,13 @@ class SpectralConv(BiasedLayer, QuantizedWeights):
         modes: how many frequencies to keep, one number or one for each spatial axis.
         tucker_rank: how many weights the factorised kernel has, as a share in (0, 1] of those of
             the whole one; `None` does not factorise.
-        data_format: `"channels_last"` or `"channels_first"`; Keras' setting by default.
-        activation: activation of the output.
-        use_bias: whether to add a bias to each output channel.
-        kernel_initializer: initializer of the complex weights' parts; `SpectralUniform` by
-            default.
-        bias_initializer: initializer of the bias.
-        kernel_regularizer: regularizer of the complex weights' parts.
-        bias_regularizer: regularizer of the bias.
-        kernel_constraint: constraint of the complex weights' parts.
-        bias_constraint: constraint of the bias.
+        kernel_initializer, kernel_regularizer, kernel_constraint: of the complex weights' parts;
+            `SpectralUniform` by default.
+        data_format, activation, use_bias, bias_initializer, bias_regularizer, bias_constraint: as
+            in a Keras convolution.
 
     Input shape:
         `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` with `"channels_first"`.
-
-    Output shape:
-        `(batch, *spatial, filters)`, or `(batch, filters, *spatial)`.
-
-    Raises:
-        ValueError: an argument is out of its range, or a spatial size is too small for `modes`.
 
     Example:
 
@@ -265,92 +253,21 @@ class _RankedSpectralConv(SpectralConv):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class SpectralConv1D(_RankedSpectralConv):
-    """1-dimensional spectral convolution: see `SpectralConv`.
-
-    Args:
-        filters: number of output channels.
-        modes: how many frequencies to keep.
-        **kwargs: all other arguments of `SpectralConv`.
-
-    Input shape:
-        `(batch, steps, channels)`, or `(batch, channels, steps)` with `"channels_first"`.
-
-    Output shape:
-        `(batch, steps, filters)`, or `(batch, filters, steps)`.
-
-    Example:
-
-    ```python
-    import numpy as np
-    from keras_xd import layers
-
-    waves = layers.SpectralConv1D(filters=8, modes=16, activation="gelu")(
-        np.zeros((2, 1024, 1))
-    )
-    print(waves.shape)  # (2, 1024, 8)
-    ```
-    """
+    """As `SpectralConv`, over one spatial axis."""
 
     fixed_rank = 1
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class SpectralConv2D(_RankedSpectralConv):
-    """2-dimensional spectral convolution: see `SpectralConv`.
-
-    Args:
-        filters: number of output channels.
-        modes: how many frequencies to keep, one number or one for each spatial axis.
-        **kwargs: all other arguments of `SpectralConv`.
-
-    Input shape:
-        `(batch, height, width, channels)`, or `(batch, channels, height, width)`.
-
-    Output shape:
-        `(batch, height, width, filters)`, or `(batch, filters, height, width)`.
-
-    Example:
-
-    ```python
-    import keras
-    from keras_xd import layers
-
-    inputs = keras.Input((None, None, 3))
-    hidden = layers.SpectralConv2D(filters=32, modes=12)(
-        inputs
-    ) + keras.layers.Dense(32)(inputs)
-    model = keras.Model(inputs, keras.layers.Activation("gelu")(hidden))
-    ```
-    """
+    """As `SpectralConv`, over two spatial axes."""
 
     fixed_rank = 2
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class SpectralConv3D(_RankedSpectralConv):
-    """3-dimensional spectral convolution: see `SpectralConv`.
-
-    Args:
-        filters: number of output channels.
-        modes: how many frequencies to keep, one number or one for each spatial axis.
-        **kwargs: all other arguments of `SpectralConv`.
-
-    Input shape:
-        `(batch, depth, height, width, channels)`, or `(batch, channels, depth, height, width)`.
-
-    Output shape:
-        `(batch, depth, height, width, filters)`, or `(batch, filters, depth, height, width)`.
-
-    Example:
-
-    ```python
-    import numpy as np
-    from keras_xd import layers
-
-    layer = layers.SpectralConv3D(filters=2, modes=(2, 2, 3), use_bias=True)
-    print(layer(np.zeros((1, 5, 8, 6, 1))).shape)  # (1, 5, 8, 6, 2)
-    ```
-    """
+    """As `SpectralConv`, over three spatial axes."""
 
     fixed_rank = 3
 

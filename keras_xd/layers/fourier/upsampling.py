@@ -21,23 +21,11 @@ class FourierUpsampling(resampling.GridLayer):
     """Samples periodic data on a grid of fixed sizes; the sizes of the inputs may change.
 
     It does what `FourierResampling` does, with the sizes that the inputs have at the call, on long
-    axes by FFT. Use it
-    after a `CKConv` with `rendering="dynamic"`, whose output sizes are unknown when a model is
-    built. Within a traced function they must be known, as they are there.
+    axes by FFT. Use it after a `CKConv` with `rendering="dynamic"`, whose output sizes are unknown
+    when a model is built. Within a traced function they must be known, as they are there.
 
     Args:
-        sizes: integer or tuple, the spatial sizes of the output; an integer is for one axis.
-        data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
-
-    Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first".
-
-    Output shape:
-        The same with `sizes` in place of the spatial sizes.
-
-    Raises:
-        ValueError: for arguments outside these rules, inputs of another rank, and at a call for
-            inputs of unknown sizes.
+        sizes, data_format: as in `FourierResampling`.
 
     Example:
 

@@ -33,62 +33,12 @@ _STARTS = {
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class KDense(BiasedLayer, QuantizedWeights):
-    """A `Dense` layer with a K-matrix `P` in place of its kernel.
-
-        y = activation(Re(P · x) + bias)
+    """A `Dense` layer with a K-matrix `P` for its kernel: `y = activation(Re(P · x) + bias)`.
 
     `P` is a product of `depth` butterflies of one size `n`, the cheapest one that is not below the
-    numbers of inputs and units; the inputs are continued by zeros and the first `units` results
-    are kept. That takes `depth · n · Σ r_j` parameters, `O(n log n)` for small radices, instead of
-    `inputs · units`. The K-matrix is an ordinary model weight: the layer is no search space but the
-    fixed baseline that search spaces are compared with. `KLayer` has a K-matrix for every pair of
-    channels.
-
-    It computes what the family `"kaleidoscope"` of `StructuredDense` does, and has other starts,
-    complex ones too.
-
-    Args:
-        units: number of outputs.
-        depth: number of butterflies.
-        radix: block sizes of the butterflies: `None` (prime factors), the largest block size, or a
-            tuple of radices whose product is the size `n`.
-        activation: activation function, or `None`.
-        use_bias: whether a bias is added to the outputs.
-        warm_start: `"random_orthogonal"` or `"identity"`, which make a real K-matrix, or
-            `"random_unitary"`, which makes a complex one with twice the parameters, scaled so that
-            the outputs have the variance of a `Dense` layer's.
-        bias_initializer: initializer of the bias.
-        kernel_regularizer, bias_regularizer, activity_regularizer: optional regularizers; that of
-            the kernel acts on the butterflies' blocks.
-        kernel_constraint, bias_constraint: optional constraints.
-        seed: integer, makes a random start reproducible; `None`: drawn as Keras' seeds are.
-
-    Call arguments:
-        inputs: tensor of at least two axes, the last one of known size.
-
-    Input shape:
-        `(batch, …, inputs)`.
-
-    Output shape:
-        `(batch, …, units)`.
-
-    Raises:
-        ValueError: for arguments outside these rules, an unknown number of inputs, or radices whose
-            product is below the number of inputs or units.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layer = layers.KDense(1000)
-    >>> layer(np.ones((2, 1024), "float32")).shape
-    TensorShape([2, 1000])
-    >>> layer.count_params()  # Dense has 1 025 000
-    41960
-
-    Reference:
-        Dao et al., "Kaleidoscope: An Efficient, Learnable Representation For All Structured Linear
-        Maps", 2020.
+    numbers of inputs and units, and has `depth · n · Σ r_j` parameters. A fixed baseline, as the
+    family `"kaleidoscope"` of `StructuredDense`, with the starts `"random_orthogonal"` and
+    `"identity"`, which are real, and `"random_unitary"` (Dao et al., "Kaleidoscope", 2020).
     """
 
     quantized_weights = ("kernel",)
@@ -176,45 +126,9 @@ class KLayer(BiasedLayer):
 
         y_i = activation(Σ_j (P_1[i, j] ⊗ … ⊗ P_r[i, j]) · x_j + bias_i)
 
-    Each of the `r` spatial axes has a real K-matrix of `depth` butterflies, so images have two for
-    each pair. A product of two K-matrices on an axis is one of twice the depth. The spatial sizes
-    stay as they are. All of it is weights: the layer is a fixed baseline like `KDense`, and more
-    expressive than a K-operation, whose matrices all pairs share.
-
-    Args:
-        filters: number of output channels.
-        depth, radix: as in `KDense`, of each matrix.
-        data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
-        activation: activation function, or `None`.
-        use_bias: whether each output channel has a bias.
-        bias_initializer: initializer of the bias.
-        bias_regularizer, activity_regularizer: optional regularizers.
-        bias_constraint: optional constraint.
-        seed: integer, makes the random start reproducible: orthogonal matrices, scaled so that the
-            outputs have the variance of the inputs.
-
-    Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first".
-
-    Output shape:
-        `(batch, *spatial, filters)` or `(batch, filters, *spatial)`.
-
-    Raises:
-        ValueError: for arguments outside these rules, unknown spatial sizes, and matrices of more
-            than 2²⁸ numbers.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layer = layers.KLayer(6)
-    >>> layer(np.ones((2, 8, 8, 3), "float32")).shape
-    TensorShape([2, 8, 8, 6])
-    >>> layer.count_params()  # 2 · 3 · 6 matrices of 2 · 8 · (2 + 2 + 2) numbers, and 6 biases
-    3462
-
-    Reference:
-        Roberts et al., "Searching for Convolutions and a More Ambitious NAS", 2020, appendix C.1.1.
+    Each spatial axis, of a size that stays as it is, has real K-matrices of `depth` butterflies, at
+    first random orthogonal. A fixed baseline ("Searching for Convolutions and a More Ambitious
+    NAS", appendix C.1.1).
     """
 
     add_weight = add_bounded_weight

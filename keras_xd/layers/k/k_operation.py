@@ -7,12 +7,12 @@ import keras
 import numpy as np
 
 from keras_xd.core import shared_objects, validation
-from keras_xd.core.convolutions import ConvolutionOfAnyRank
+from keras_xd.core.convolutions import ConvolutionOfAnyRank, RankArgument
 from keras_xd.core.type_aliases import Config, ConvOptions, Depth, Radix, Regularizer, Sizes
 from keras_xd.layers.xd import axis_layout, causal, warm_starts
 from keras_xd.layers.xd.base import XDLayer
 from keras_xd.layers.xd.causal import XDCausalConv1D
-from keras_xd.layers.xd.conv import RANKS, ConvolutionXDLayer
+from keras_xd.layers.xd.conv import ConvolutionXDLayer
 from keras_xd.layers.xd.warm_starts import operations
 
 _DEPTH_FROM_SCRATCH = 9
@@ -33,12 +33,9 @@ class KOperation:
     Args:
         depth: number of butterflies in each matrix, an integer or a triple `(K_1, M, K_2)`; `None`:
             9 from scratch, else 1.
-        radix: block sizes of the butterflies, as in `XDConv`.
-        warm_start: `"convolution"` or `"random_unitary"`, as in `KOpConv`.
+        radix: block sizes of the butterflies, as in `XDConv2D`.
+        warm_start: `"convolution"` or `"random_unitary"`, as in `KOpConv2D`.
         seed: integer, makes a random start reproducible.
-
-    Raises:
-        ValueError: for arguments outside these rules, and when layers of other sizes share it.
 
     Example:
 
@@ -81,11 +78,7 @@ class KOperation:
     def matrix(
         self, layer: keras.layers.Layer, name: str, create: Callable[[], keras.Variable]
     ) -> keras.Variable:
-        """Return the matrix `name` for a layer that is being built, made by `create()` if new.
-
-        Raises:
-            ValueError: if the layer needs matrices of other sizes than those that exist.
-        """
+        """Return the matrix `name` for a layer that is being built, made by `create()` if new."""
         needed = _sizes(layer)
         if self._sizes is None:
             self._sizes, self._first_layer = needed, layer.name
@@ -210,24 +203,35 @@ class ConvolutionKLayer(_KOperationLayer, ConvolutionXDLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class KOpConv(ConvolutionKLayer, ConvolutionOfAnyRank):
-    """N-D K-operation in place of a convolution: all it computes is decided by three K-matrices.
+class KOpConv(RankArgument, ConvolutionKLayer, ConvolutionOfAnyRank):
+    """As `KOpConv2D`, of any `rank`."""
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class KOpConv1D(ConvolutionKLayer, keras.layers.Conv1D):
+    """As `KOpConv2D`, over one spatial axis."""
+
+    rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class KOpConv2D(ConvolutionKLayer, keras.layers.Conv2D):
+    """K-operation in place of a convolution: all it computes is decided by three K-matrices.
 
     A layer with kernel `w` sums over its input channels
 
         y_i = Σ_j Re( K_1 · diag(M w[i, j]) · K_2 · x_j )
 
-    with one operation `(K_1, M, K_2)` for all pairs of channels. It is the `XDConv` of matrices
+    with one operation `(K_1, M, K_2)` for all pairs of channels. It is the `XDConv2D` of matrices
     `K = K_1`, `L = M` and `M = K_2` without frequency bias and channel gates, which also name its
     weights. With `warm_start="convolution"` (unitary inverse DFT, unscaled DFT, unitary DFT) it
     equals the Keras convolution of the same arguments.
 
     Args:
-        rank, filters, kernel_size, *args: as in `XDConv`, by position or by name: all arguments of
-            a Keras convolution.
+        filters, kernel_size, *args: these and all others of a Keras convolution.
         depth: number of butterflies in each matrix, an integer or a triple `(K_1, M, K_2)`; `None`:
             9 from scratch, else 1.
-        radix: block sizes of the butterflies, as in `XDConv`.
+        radix: block sizes of the butterflies, as in `XDConv2D`.
         warm_start: `"convolution"`; or `"random_unitary"` for a search from scratch, in which every
             stage is Haar-random unitary, `M` is scaled by `√n` as the DFT of a convolution is and
             `K_1` so that the outputs have the variance of a convolution's; or an object of
@@ -236,21 +240,17 @@ class KOpConv(ConvolutionKLayer, ConvolutionOfAnyRank):
             and `seed` of its own, so they are not given here.
         seed: integer, makes a random start reproducible.
 
-    Raises:
-        ValueError: as `XDConv`, for starts with frequency bias or channel gates, and for a shared
-            operation of another size.
-
     Example:
 
     >>> import keras, numpy as np
     >>> from keras_xd import layers
-    >>> signal = np.random.default_rng(0).normal(size=(2, 17, 3)).astype("float32")
-    >>> convolution = keras.layers.Conv1D(4, 3, padding="same")
-    >>> expected = convolution(signal)
-    >>> operation = layers.KOpConv(1, 4, 3, padding="same")
-    >>> _ = operation(signal)
+    >>> images = np.random.default_rng(0).normal(size=(2, 9, 9, 3)).astype("float32")
+    >>> convolution = keras.layers.Conv2D(4, 3, padding="same")
+    >>> expected = convolution(images)
+    >>> operation = layers.KOpConv2D(4, 3, padding="same")
+    >>> _ = operation(images)
     >>> _ = operation.kernel.assign(convolution.kernel)
-    >>> bool(np.allclose(operation(signal), expected, atol=1e-5))
+    >>> bool(np.allclose(operation(images), expected, atol=1e-5))
     True
 
     Reference:
@@ -258,35 +258,12 @@ class KOpConv(ConvolutionKLayer, ConvolutionOfAnyRank):
         3.2 and appendix A.
     """
 
-    def __init__(
-        self,
-        rank: int,
-        filters: int,
-        kernel_size: Sizes,
-        *args: Any,
-        **kwargs: Unpack[KOpConvOptions],
-    ):
-        self.rank = validation.one_of(rank, RANKS, "rank")
-        super().__init__(filters, kernel_size, *args, **kwargs)
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class KOpConv1D(ConvolutionKLayer, keras.layers.Conv1D):
-    """As `KOpConv`, over one spatial axis."""
-
-    rank = 1
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class KOpConv2D(ConvolutionKLayer, keras.layers.Conv2D):
-    """As `KOpConv`, over two spatial axes."""
-
     rank = 2
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class KOpConv3D(ConvolutionKLayer, keras.layers.Conv3D):
-    """As `KOpConv`, over three spatial axes."""
+    """As `KOpConv2D`, over three spatial axes."""
 
     rank = 3
 
@@ -301,7 +278,7 @@ class KOpCausalConv1D(_KOperationLayer, XDCausalConv1D):
 
     Args:
         filters, kernel_size, *args, **kwargs: as in `XDCausalConv1D`.
-        depth, operation, seed: as in `KOpConv`.
+        depth, operation, seed: as in `KOpConv2D`.
         warm_start: `"convolution"` or `"random_triangular"`.
 
     Example:

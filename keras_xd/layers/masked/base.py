@@ -177,10 +177,9 @@ class MaskedLayer(ConfiguredLayer, SearchableLayer):
         bias = None if bias is None else scale * ops.convert_to_numpy(ops.cast(bias, exact))
         config, around = self.plain_config(), []
         if cut_taps and self.kernel_mask is not None:
-            cropped = crop_kernel.crop(self, input_shape, self.kernel_supports)
-            around = cropped.around
-            config |= cropped.config
-            kernel = kernel[tuple(slice(*support) for support in cropped.supports)]
+            around, cropped, supports = crop_kernel.crop(self, input_shape, self.kernel_supports)
+            config |= cropped
+            kernel = kernel[tuple(slice(*support) for support in supports)]
         kernel = self.cut_channels(kernel, inputs, outputs)
         if outputs is not None and bias is not None:
             bias = bias[outputs]

@@ -27,17 +27,12 @@ class MaskedBranch(ConfiguredLayer, SearchableLayer):
         depth_mask: the `RelativeMask` that the branches share.
         block: the number of this block, from 0, and how many there are: two integers.
 
-    Output shape:
-        That of the input.
-
-    Raises:
-        ValueError: for other arguments, and for a mask of another number of blocks.
-
     Example:
 
     >>> import numpy as np
     >>> from keras_xd import layers
-    >>> mask = layers.RelativeMask(temperature=8.0)
+    >>> from keras_xd.layers.masked.relative_mask import RelativeMask
+    >>> mask = RelativeMask(temperature=8.0)
     >>> branches = [layers.MaskedBranch(mask, (number, 3)) for number in range(3)]
     >>> [float(branch(np.ones((1, 1)))[0, 0]) for branch in branches]
     [1.0, 1.0, 1.0]

@@ -79,9 +79,6 @@ class MaskedConv1D(_MaskedConvolution, keras.layers.Conv1D):
         **kwargs: as in `keras.layers.Conv1D` and `MaskedLayer`: `mask_kernel`, `input_width`,
             `output_width`, `depth_mask`, `block`, `initial_value`.
 
-    Input shape:
-        `(batch, steps, channels)`, or as `data_format` says.
-
     Example:
 
     >>> import numpy as np
@@ -105,24 +102,7 @@ class MaskedConv2D(_MaskedConvolution, keras.layers.Conv2D):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class MaskedDepthwiseConv1D(_MaskedDepthwise, keras.layers.DepthwiseConv1D):
-    """A `keras.layers.DepthwiseConv1D` whose kernel size and number of channels are learned.
-
-    Args:
-        *args: as in `keras.layers.DepthwiseConv1D`.
-        **kwargs: as in `keras.layers.DepthwiseConv1D` and `MaskedLayer`. The mask of its channels
-            is `output_width`.
-
-    Input shape:
-        `(batch, steps, channels)`, or as `data_format` says.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layer = layers.MaskedDepthwiseConv1D(3, mask_kernel=True)
-    >>> layer(np.ones((1, 8, 3))).shape
-    TensorShape([1, 6, 3])
-    """
+    """As `MaskedConv1D`, of `DepthwiseConv1D`; its channels' mask is `output_width`."""
 
     keras_class = keras.layers.DepthwiseConv1D
 
@@ -143,23 +123,16 @@ class MaskedDense(MaskedLayer, keras.layers.Dense):
         **kwargs: as in `keras.layers.Dense` and `MaskedLayer`: `input_width`, `output_width`,
             `depth_mask`, `block`.
 
-    Input shape:
-        `(batch, ..., channels)`.
-
-    Output shape:
-        `(batch, ..., units)`.
-
     Example:
 
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> width = layers.RelativeMask(name="width")
-    >>> hidden, outputs = (
-    ...     layers.MaskedDense(8, output_width=width),
-    ...     layers.MaskedDense(2, input_width=width),
+    >>> import keras
+    >>> import keras_xd
+    >>> model = keras.Sequential(
+    ...     [keras.Input((5,)), keras.layers.Dense(8), keras.layers.Dense(2)]
     ... )
-    >>> outputs(hidden(np.ones((1, 5)))).shape
-    TensorShape([1, 2])
+    >>> space = keras_xd.rewrite(model, to="masked")
+    >>> [type(layer).__name__ for layer in space.layers]
+    ['MaskedDense', 'MaskedDense']
     """
 
     keras_class = keras.layers.Dense

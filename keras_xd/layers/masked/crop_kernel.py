@@ -1,26 +1,17 @@
 """Convolutions with a cropped kernel whose outputs stay where they are."""
 
-import dataclasses
-
 import keras
+
+from keras_xd.core.type_aliases import Config
 
 _PADDINGS = (keras.layers.ZeroPadding1D, keras.layers.ZeroPadding2D)
 _CROPPINGS = (keras.layers.Cropping1D, keras.layers.Cropping2D)
 
 
-@dataclasses.dataclass(frozen=True)
-class CroppedConvolution:
-    """How a convolution with a cropped kernel computes what it did with the whole one."""
-
-    around: list
-    config: dict
-    supports: list
-
-
 def crop(
     layer: keras.layers.Layer, input_shape: tuple, supports: list[tuple[int, int]]
-) -> CroppedConvolution:
-    """Return the padding and config that reproduce a convolution with a cropped kernel."""
+) -> tuple[list[keras.layers.Layer], Config, list[tuple[int, int]]]:
+    """Return layers before, configuration and taps of a convolution with a cropped kernel."""
     channels_last = layer.data_format == "channels_last"
     sizes = input_shape[1:-1] if channels_last else input_shape[2:]
     kernel_size = tuple(stop - start for start, stop in supports)
@@ -28,7 +19,7 @@ def crop(
     for padding in (layer.padding, "valid", "same"):
         if _paddings(layer, sizes, kernel_size, padding) == borders:
             config = {"kernel_size": kernel_size, "padding": padding}
-            return CroppedConvolution([], config, supports)
+            return [], config, supports
     added = [tuple(max(width, 0) for width in pair) for pair in borders]
     removed = [tuple(max(-width, 0) for width in pair) for pair in borders]
     around, rank = [], len(supports)
@@ -36,10 +27,10 @@ def crop(
         around.append(_layer_before(layer, "padding", _PADDINGS[rank - 1], added))
     if any(map(any, removed)):
         if rank == 1 and not channels_last:  # `Cropping1D` has no `data_format`
-            return CroppedConvolution([], {}, [(0, taps) for taps in layer.kernel_size])
+            return [], {}, [(0, taps) for taps in layer.kernel_size]
         around.append(_layer_before(layer, "cropping", _CROPPINGS[rank - 1], removed))
     config = {"kernel_size": kernel_size, "padding": "valid"}
-    return CroppedConvolution(around, config, supports)
+    return around, config, supports
 
 
 def _borders(layer, sizes, supports):

@@ -15,28 +15,7 @@ from keras_xd.layers.masked.finalized_mask import StaticMask
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class StaticDepthMask(StaticMask):
-    """Multiplies the residual branch of each block by a fixed number.
-
-    A `DepthMask` becomes one by `finalize()`.
-
-    Args:
-        blocks: number of blocks.
-
-    Call arguments:
-        inputs, index: as in `DepthMask`.
-
-    Output shape:
-        That of the input.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> searched = layers.DepthMask(4)
-    >>> searched.build((None, 4))
-    >>> float(searched.finalize()(np.ones((1, 2)), index=3)[0, 0])
-    0.0
-    """
+    """A finalized `DepthMask`: multiplies the residual branch of each block by a fixed number."""
 
     fixed = ("axis",)
 
@@ -56,38 +35,8 @@ class StaticDepthMask(StaticMask):
 class DepthMask(DifferentiableMask):
     """A sigmoid mask whose points are the residual blocks of a network; one for all of them.
 
-    Give the same mask to every block, with the number of the block: its residual branch is
-    multiplied by the mask's value there, so that a block of the value 0 is the identity. The one
-    variable is learned by all blocks together. See `CCNNBlock`.
-
-    Args:
-        blocks: number of blocks, at least 2.
-        temperature: steepness of the mask. It takes at least 2.57 / temperature of the blocks.
-        initial_size: number of blocks that the search begins with; `None`: half of them.
-        minimum_size: number of blocks that no step may go below, or `None`.
-        threshold: the smallest value that is not set to zero.
-        architecture_regularizer: regularizer of the variable.
-
-    Call arguments:
-        inputs: the output of a residual branch.
-        index: the number of its block, counted from 0.
-
-    Output shape:
-        That of the input.
-
-    Raises:
-        ValueError: for arguments outside these rules, and an index that is none of a block.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> depth = layers.DepthMask(8)
-    >>> [bool(depth(np.ones((1, 2)), index=index)[0, 0] > 0) for index in range(8)]
-    [True, True, True, True, False, False, False, False]
-
-    Reference:
-        Romero and Zeghidour, "DNArch", 2023, section 2.4.4.
+    Called with the output of a residual branch and the `index` of its block, it multiplies by the
+    mask's value there ("DNArch", section 2.4.4). At least 2.57 / temperature of the blocks stay.
     """
 
     fixed = ("axis", "profile", "centre")
@@ -146,11 +95,7 @@ class DepthMask(DifferentiableMask):
         return math.prod(input_shape[1:])
 
     def checked_index(self, index: int) -> int:
-        """Return the number of a block.
-
-        Raises:
-            ValueError: if there is no such block.
-        """
+        """Return the number of a block, or raise `ValueError` if there is none."""
         if not validation.is_integer(index) or not 0 <= index < self.blocks:
             raise ValueError(
                 f"`index` must be the number of a block, from 0 to {self.blocks - 1}. "

@@ -58,16 +58,6 @@ class DifferentiableMask(ConfiguredLayer, SearchableLayer):
         threshold: the smallest value that is not set to zero.
         architecture_regularizer: regularizer of the variable.
 
-    Input shape:
-        Any; the sizes of the masked axes must be known.
-
-    Output shape:
-        That of the input.
-
-    Raises:
-        ValueError: for arguments outside these rules, axes of unknown size or of one point, and
-            sizes that the mask cannot have.
-
     Example:
 
     >>> import numpy as np

@@ -21,15 +21,6 @@ class StaticMask(ConfiguredLayer):
     Args:
         axis: integer or tuple of integers, not the batch's axis.
 
-    Input shape:
-        Any; the sizes of the axes must be known.
-
-    Output shape:
-        That of the input.
-
-    Raises:
-        ValueError: for inputs without such an axis.
-
     Example:
 
     >>> import numpy as np

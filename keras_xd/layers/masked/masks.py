@@ -7,27 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Tensor
-
-__all__ = [
-    "clip_straight_through",
-    "coordinates",
-    "gaussian",
-    "gaussian_edge",
-    "gaussian_range",
-    "gaussian_size",
-    "gaussian_width",
-    "initial_offset",
-    "initial_width",
-    "product",
-    "sigmoid",
-    "sigmoid_edge",
-    "sigmoid_offset",
-    "sigmoid_range",
-    "sigmoid_size",
-    "support",
-]
 
 # Below this value a mask is zero.
 THRESHOLD = 0.1
@@ -41,124 +21,65 @@ INITIAL_WIDTH = 0.0325
 _ROUNDING = 1e-5
 
 
-@check_types
 def coordinates(points: int) -> np.ndarray:
-    """Return the coordinates of an axis, evenly spaced from -1 to 1, as a NumPy array.
-
-    Args:
-        points: number of points, at least 2.
-
-    Raises:
-        ValueError: for fewer points: with a single one there is no size to choose.
-    """
+    """Return the coordinates of an axis of at least 2 points, evenly spaced from -1 to 1."""
     if points < 2:
         raise ValueError(f"A mask needs an axis of at least 2 points. Received: points={points!r}")
     validation.matrix_numbers(points, "a mask")
     return np.linspace(-1.0, 1.0, points)
 
 
-@check_types
 def gaussian(
     x: Tensor, width: float | Tensor, centre: float = 0.0, threshold: float = THRESHOLD
 ) -> Tensor:
-    """Return `exp(-(x - centre)² / (2 width²))`, and 0 (without gradient) below the threshold.
-
-    Args:
-        x: coordinates, array or tensor.
-        width: standard deviation, a positive number or scalar tensor, which is learned.
-        centre: coordinate of the largest value, a number.
-        threshold: smallest value that is not zero, a number between 0 and 1.
-
-    Reference:
-        Equation 1.
-    """
+    """Return `exp(-(x - centre)² / (2 width²))` (equation 1), 0 below the threshold."""
     distance = (_tensor(x, width) - centre) / width
     return _above(ops.exp(-0.5 * ops.square(distance)), threshold)
 
 
-@check_types
 def sigmoid(
     x: Tensor, offset: float | Tensor, temperature: float, threshold: float = THRESHOLD
 ) -> Tensor:
-    """Return `1 - 1 / (1 + exp(-temperature (x - offset)))`, 0 (no gradient) below the threshold.
-
-    Args:
-        x: coordinates, array or tensor.
-        offset: coordinate where the value is ½, a number or scalar tensor, which is learned.
-        temperature: steepness, a positive number.
-        threshold: smallest value that is not zero, a number between 0 and 1.
-
-    Reference:
-        Equation 2.
-    """
+    """Return `sigmoid(temperature (offset - x))` (equation 2), 0 below the threshold."""
     return _above(ops.sigmoid(temperature * (offset - _tensor(x, offset))), threshold)
 
 
-@check_types
 def product(values: Sequence[Tensor]) -> Tensor:
-    """Return the mask over several axes that is the product of one mask for each of them.
-
-    Args:
-        values: list of tensors, the values along each axis.
-
-    Returns:
-        A tensor with one axis for each.
-    """
+    """Return the mask over several axes that is the product of one mask for each of them."""
     result = values[0]
     for mask in values[1:]:
         result = ops.expand_dims(result, -1) * mask
     return result
 
 
-@check_types
 def support(values: Tensor) -> tuple[int, int]:
-    """Return `(start, stop)`, Python integers, of the points where a mask is not zero.
-
-    What is outside need not be rendered.
-
-    Args:
-        values: the mask along one axis, an array or a tensor outside of a traced graph. It must
-            not be zero everywhere.
-    """
+    """Return `(start, stop)`, Python integers, of the points where a mask is not zero."""
     used = np.flatnonzero(ops.convert_to_numpy(values))
     return int(used[0]), int(used[-1]) + 1
 
 
-@check_types
 def gaussian_edge(width: float | Tensor, threshold: float = THRESHOLD) -> float | Tensor:
-    """Return the distance from the centre at which a Gaussian mask falls to the threshold.
-
-    Reference:
-        Equation 3.
-    """
+    """Return the distance from the centre where a Gaussian mask is the threshold (equation 3)."""
     return width * math.sqrt(-2 * math.log(threshold))
 
 
-@check_types
 def sigmoid_edge(
     offset: float | Tensor, temperature: float, threshold: float = THRESHOLD
 ) -> float | Tensor:
-    """Return the coordinate at which a sigmoid mask falls to the threshold.
-
-    Reference:
-        Equation 4.
-    """
+    """Return the coordinate at which a sigmoid mask falls to the threshold (equation 4)."""
     return offset - math.log(1 / (1 - threshold) - 1) / temperature
 
 
-@check_types
 def gaussian_width(value: float, distance: float) -> float:
     """Return the width of the Gaussian mask that has a value at a distance from its centre."""
     return distance / math.sqrt(-2 * math.log(value))
 
 
-@check_types
 def sigmoid_offset(value: float, x: float, temperature: float) -> float:
     """Return the offset of the sigmoid mask that has a value at the coordinate `x`."""
     return x + math.log(value / (1 - value)) / temperature
 
 
-@check_types
 def gaussian_size(
     points: int,
     width: float | Tensor,
@@ -166,24 +87,15 @@ def gaussian_size(
     threshold: float = THRESHOLD,
     initial: float | None = None,
 ) -> float | Tensor:
-    """Return the number of points under a Gaussian mask, continuous and differentiable in `width`.
+    """Return the number of points under a Gaussian mask, differentiable in `width` (equation 9).
 
-    It is in proportion to the length of the mask, and `points` for the length that covers the
-    axis from the centre to its farther end. It may exceed `points`: see `clip_straight_through`.
-
-    Args:
-        points: number of points of the axis.
-        width, centre, threshold: as in `gaussian`.
-        initial: a width; the size then is `points` for the mask of this width.
-
-    Reference:
-        Equation 9.
+    It is `points` for the mask of the width `initial`, by default for the length that covers the
+    axis from the centre to its farther end, and may exceed that: see `clip_straight_through`.
     """
     whole = 1 + abs(centre) if initial is None else gaussian_edge(initial, threshold)
     return points * gaussian_edge(width, threshold) / whole
 
 
-@check_types
 def sigmoid_size(
     points: int,
     offset: float | Tensor,
@@ -191,40 +103,28 @@ def sigmoid_size(
     threshold: float = THRESHOLD,
     initial: float | None = None,
 ) -> float | Tensor:
-    """Return the number of points under a sigmoid mask, continuous and differentiable in `offset`.
+    """Return the number of points under a sigmoid mask, differentiable in `offset` (equation 10).
 
-    It is in proportion to the length of the mask, and `points` for the length that covers the
-    axis. It may exceed `points`: see `clip_straight_through`.
-
-    Args:
-        points: number of points of the axis.
-        offset, temperature, threshold: as in `sigmoid`.
-        initial: an offset; the size then is `points` for the mask of this offset, as in the
-            paper's equation 10. From the initial offset of a mask that begins longer than its
-            axis this makes a full axis smaller than `points`.
-
-    Reference:
-        Equation 10.
+    It is `points` for the mask of the offset `initial`, by default for the length that covers the
+    axis, and may exceed that. From the initial offset of a mask that begins longer than its axis,
+    as in the paper, a full axis is smaller than `points`.
     """
     whole = 2 if initial is None else 1 + sigmoid_edge(initial, temperature, threshold)
     return points * (1 + sigmoid_edge(offset, temperature, threshold)) / whole
 
 
-@check_types
 def clip_straight_through(value: float | Tensor, low: float, high: float) -> Tensor:
     """Return `value` within `[low, high]`, with the gradient of `value` outside too."""
     value = ops.convert_to_tensor(value)
     return value + ops.stop_gradient(ops.clip(value, low, high) - value)
 
 
-@check_types
 def gradient_only(value: float | Tensor) -> Tensor:
     """Return 0, with the gradient of `value`."""
     value = ops.convert_to_tensor(value)
     return value - ops.stop_gradient(value)
 
 
-@check_types
 def gaussian_range(
     points: int, centre: float = 0.0, threshold: float = THRESHOLD
 ) -> tuple[float, float]:
@@ -232,30 +132,16 @@ def gaussian_range(
 
     The smallest mask falls to the threshold one grid step from its centre. The largest has the
     value 0.85 at the farther end of the axis.
-
-    Args:
-        points: number of points of the axis.
-        centre, threshold: as in `gaussian`.
-
-    Raises:
-        ValueError: for fewer than two points.
     """
     step = 2 / (len(coordinates(points)) - 1)
     return gaussian_width(threshold, step), gaussian_width(LARGEST_AT_END, 1 + abs(centre))
 
 
-@check_types
 def sigmoid_range(temperature: float, threshold: float = THRESHOLD) -> tuple[float, float]:
     """Return the smallest and the largest admissible offset, Python numbers.
 
     The smallest mask has the value 0.95 at the lowest coordinate, which takes some length at its
     temperature; the largest has 0.85 at the highest.
-
-    Args:
-        temperature, threshold: as in `sigmoid`.
-
-    Raises:
-        ValueError: if even the smallest mask is longer than the axis.
     """
     validation.positive_number(temperature, "temperature")
     low = sigmoid_offset(LARGEST_AT_START, -1, temperature)
@@ -269,27 +155,15 @@ def sigmoid_range(temperature: float, threshold: float = THRESHOLD) -> tuple[flo
     return low, sigmoid_offset(LARGEST_AT_END, 1, temperature)
 
 
-@check_types
 def initial_width(points: int, centre: float = 0.0, threshold: float = THRESHOLD) -> float:
-    """Return the width that a Gaussian mask begins with: 0.0325, or the smallest if that is more.
-
-    Args:
-        points, centre, threshold: as in `gaussian_range`.
-    """
+    """Return the width that a Gaussian mask begins with: 0.0325, or the smallest one."""
     return max(INITIAL_WIDTH, gaussian_range(points, centre, threshold)[0])
 
 
-@check_types
 def initial_offset(size: str, temperature: float, threshold: float = THRESHOLD) -> float:
     """Return the offset that a sigmoid mask begins with.
 
-    Args:
-        size: `"half"`: half of the axis (width and depth), or `"full"`: the value 0.85 at its end
-            (resolution).
-        temperature, threshold: as in `sigmoid`.
-
-    Raises:
-        ValueError: for another size.
+    `size` is `"half"` of the axis (width and depth), or `"full"`, 0.85 at its end (resolution).
     """
     validation.one_of(size, ("half", "full"), "size")
     if size == "half":

@@ -16,40 +16,9 @@ from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
 class RelativeMask(DifferentiableMask):
     """A mask divided by what it is where the search begins, so that it begins as 1 everywhere.
 
-    A `DifferentiableMask` `m(x)` of some length reaches 1 nowhere but at one end or at the centre:
-    put into a trained network it would change it. `m(x) / m₀(x)`, where `m₀` is the mask at the
-    beginning and nowhere zero, changes nothing at first. It is the same as dividing the weights
-    that are masked by `m₀`, but leaves the weights as they are. Where `m` is below the threshold
-    it is 0, as is its gradient.
-
-    The layers of `keras_xd.rewrite(model, to="masked")` share such masks. Sizes are those of
-    `DifferentiableMask`. Of the range, one end is different: a Gaussian mask can be as short as one
-    point (two of an even number about their centre), since a kernel of 3 could not shrink else.
-
-    Args:
-        axis, shape, temperature, centre, threshold, architecture_regularizer: as in
-            `DifferentiableMask`.
-        initial_value: the value of `m₀` at the last point, from the threshold to 0.85.
-
-    Input shape:
-        Any; the sizes of the masked axes must be known.
-
-    Output shape:
-        That of the input.
-
-    Raises:
-        ValueError: for arguments outside these rules, and as `DifferentiableMask`.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> mask = layers.RelativeMask()
-    >>> np.round(mask(np.ones((1, 4))), 3)
-    array([[1., 1., 1., 1.]], dtype=float32)
-    >>> _ = mask.length.assign([0.0])
-    >>> np.round(mask(np.ones((1, 4))), 3)
-    array([[1., 1., 0., 0.]], dtype=float32)
+    `m(x) / m₀(x)`, where `m₀`, of the `initial_value` at its last point, is nowhere zero, changes a
+    trained network nowhere at first; below the threshold it is 0, as is its gradient. A Gaussian
+    mask can be as short as one point (two of an even number), so that a kernel of 3 can shrink.
     """
 
     fixed = ("initial_size", "minimum_size")

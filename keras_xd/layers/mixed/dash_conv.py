@@ -12,13 +12,12 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.convolutions import ConvolutionOfAnyRank
+from keras_xd.core.convolutions import ConvolutionOfAnyRank, RankArgument
 from keras_xd.core.randomness import gumbel_noise
-from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
+from keras_xd.core.type_aliases import Config, Shape, Tensor
 from keras_xd.layers.fourier import fft_convolution
 from keras_xd.layers.mixed import window_padding
 from keras_xd.layers.mixed.mixed_operation import MixedConvolution, MixedOptions
-from keras_xd.layers.mixed.operation_layer import OperationOptions
 
 KERNEL_SIZES = (3, 5, 7, 9)
 DILATIONS = (1, 3, 7, 15)
@@ -26,19 +25,6 @@ RELAXATIONS = ("softmax", "gumbel")
 CONVOLUTIONS = ("auto", "direct", "fourier")
 # How much longer a multiply–add of transforms takes than one of convolutions, measured on a CPU.
 _FOURIER_COST = 10.0
-
-
-class DashOptions(OperationOptions, total=False):
-    """Keyword arguments of a `DashConv` after the size of its kernel."""
-
-    kernel_sizes: Sequence[int]
-    dilations: Sequence[int]
-    relaxation: str
-    temperature: float
-    convolution: str
-    other_weight: float | None
-    update: str
-    seed: int | None
 
 
 class DashConvolution(MixedConvolution):
@@ -142,7 +128,7 @@ class DashConvolution(MixedConvolution):
         return _Plan(tuple(shape), form, counts, direct, offsets, kept)
 
     def forecast(self, input_shape: Shape) -> dict[str, int]:
-        """Return the sizes the layer will have, as `MixedOperation.forecast` does."""
+        """Return the sizes the layer will have, as `MixedOperation2D.forecast` does."""
         found = super().forecast(input_shape)
         return {**found, "parameters": found["parameters"] + 1}  # the temperature
 
@@ -255,7 +241,19 @@ class DashConvolution(MixedConvolution):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class DashConv(DashConvolution, ConvolutionOfAnyRank):
+class DashConv(RankArgument, DashConvolution, ConvolutionOfAnyRank):
+    """As `DashConv2D`, of any `rank`."""
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class DashConv1D(DashConvolution, keras.layers.Conv1D):
+    """As `DashConv2D`, over one spatial axis."""
+
+    rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class DashConv2D(DashConvolution, keras.layers.Conv2D):
     """A convolution of searched kernel size and dilation: all candidates in one convolution.
 
     The candidates are convolutions of all `kernel_sizes` `k` with all `dilations` `d`, each with a
@@ -269,11 +267,10 @@ class DashConv(DashConvolution, ConvolutionOfAnyRank):
     that lie further off than the input is long are left out.
 
     `finalize()` keeps the candidate of the largest probability, without its probability as a
-    factor, as `MixedOperation` does: a Keras convolution where Keras has it, else a
+    factor, as `MixedOperation2D` does: a Keras convolution where Keras has it, else a
     `DiscreteOperation`.
 
     Args:
-        rank: number of spatial axes, 1 to 3. `DashConv1D`, `DashConv2D`, `DashConv3D` fix it.
         filters, kernel_size, *args: these and all others of a Keras convolution.
         kernel_sizes: the sizes `k` of the candidates, the same along every axis.
         dilations: the dilations `d`.
@@ -285,62 +282,36 @@ class DashConv(DashConvolution, ConvolutionOfAnyRank):
             spectra; `"auto"`: what is estimated to take less time.
         other_weight: what is left at the start for the candidates other than the layer's own
             convolution, or `None` for equal probabilities, the paper's start.
-        update, partial_channels: as in `MixedOperation`; `update="exponentiated_gradient"` needs
+        update, partial_channels: as in `MixedOperation2D`; `update="exponentiated_gradient"` needs
             `relaxation="softmax"` and `temperature=1`.
         seed: an integer makes the noise reproducible.
 
     Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
-        sizes but the batch's must be known.
-
-    Output shape:
-        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
+        `(batch, height, width, channels)`, or `(batch, channels, height, width)`; all sizes but
+        the batch's must be known.
 
     Example:
 
     >>> import numpy as np
     >>> from keras_xd import layers
-    >>> layer = layers.DashConv(
-    ...     1, 8, 5, padding="same", kernel_sizes=(3, 9), dilations=(1, 15)
+    >>> layer = layers.DashConv2D(
+    ...     8, 5, padding="same", kernel_sizes=(3, 9), dilations=(1, 3)
     ... )
-    >>> layer(np.ones((2, 128, 4))).shape
-    TensorShape([2, 128, 8])
+    >>> layer(np.ones((2, 32, 32, 4))).shape
+    TensorShape([2, 32, 32, 8])
     >>> layer.largest, type(layer.finalize()).__name__
-    ('convolution', 'Conv1D')
+    ('convolution', 'Conv2D')
 
     Reference:
         Shen, Khodak, Talwalkar, "Efficient Architecture Search for Diverse Tasks", 2022.
     """
-
-    def __init__(
-        self,
-        rank: int,
-        filters: int,
-        kernel_size: Sizes = 3,
-        *args: Any,
-        **kwargs: Unpack[DashOptions],
-    ):
-        self.rank = validation.one_of(rank, (1, 2, 3), "rank")
-        super().__init__(filters, kernel_size, *args, **kwargs)
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class DashConv1D(DashConvolution, keras.layers.Conv1D):
-    """As `DashConv`, over one spatial axis."""
-
-    rank = 1
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class DashConv2D(DashConvolution, keras.layers.Conv2D):
-    """As `DashConv`, over two spatial axes."""
 
     rank = 2
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class DashConv3D(DashConvolution, keras.layers.Conv3D):
-    """As `DashConv`, over three spatial axes."""
+    """As `DashConv2D`, over three spatial axes."""
 
     rank = 3
 

@@ -62,15 +62,9 @@ class DiscreteOperation(OperationLayer, ConvolutionOfAnyRank):
             `"convolution_<k>"` and `"convolution_<k>_dilated_<d>"`, one of `k` taps along each
             axis, of dilation 1 or `d`.
         kernel_size: integer or tuple, size of the window that output sizes are counted for.
-        strides: integer or tuple.
-        padding: `"valid"`, `"same"` or, for rank 1, `"causal"`.
-        data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
-        dilation_rate: integer or tuple, dilation of that window; not with `strides > 1`. The
-            dilated operations take any strides.
-        groups: number of groups the channels of a convolution are split into.
-        activation, use_bias: of the output, whatever the operation.
-        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-            activity_regularizer, kernel_constraint, bias_constraint: as in Keras.
+        *args: all others of a Keras convolution. `dilation_rate` is that of the window; the
+            dilated operations take any strides. Bias and activation are of the output, whatever
+            the operation.
         partial_channels: integer `k`. The operation acts on the first 1 / k of the channels and
             gives the first 1 / k of the filters. The others pass it by (with strides as the
             maxima of windows of that size), and the channels of all k parts are interleaved.
@@ -78,9 +72,6 @@ class DiscreteOperation(OperationLayer, ConvolutionOfAnyRank):
     Input shape:
         `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
         sizes but the batch's must be known.
-
-    Output shape:
-        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`.
 
     Example:
 

@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_xd.core import validation
 from keras_xd.core.configured import arguments_of, built_like
-from keras_xd.core.convolutions import ConvolutionOfAnyRank
+from keras_xd.core.convolutions import ConvolutionOfAnyRank, RankArgument
 from keras_xd.core.mixtures import (
     UPDATES,
     CandidateMixture,
@@ -196,7 +196,21 @@ class MixedConvolution(OperationLayer, CandidateMixture):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class MixedOperation(MixedConvolution, ConvolutionOfAnyRank):
+class MixedOperation(RankArgument, MixedConvolution, ConvolutionOfAnyRank):
+    """As `MixedOperation2D`, of any `rank`."""
+
+    ranks = (1, 2)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MixedOperation1D(MixedConvolution, keras.layers.Conv1D):
+    """As `MixedOperation2D`, over one spatial axis."""
+
+    rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MixedOperation2D(MixedConvolution, keras.layers.Conv2D):
     """A convolution mixed with other operations, by probabilities that are searched.
 
     With the operations `o` of the candidates, one of which is the convolution of the layer's own
@@ -215,10 +229,9 @@ class MixedOperation(MixedConvolution, ConvolutionOfAnyRank):
     them.
 
     Args:
-        rank: number of spatial axes, 1 or 2. `MixedOperation1D` and `MixedOperation2D` fix it.
-        filters, kernel_size, *args: these and all others of a Keras convolution.
-            Strides, padding and groups hold for all operations, initializers, regularizers and
-            constraints for all kernels.
+        filters, kernel_size, *args: these and all others of a Keras convolution. Strides, padding
+            and groups hold for all operations, initializers, regularizers and constraints for all
+            kernels.
         candidates: names of the operations, of
             `keras_xd.layers.mixed.discrete_operation.DARTS_OPERATIONS`, or `"convolution_<k>"` and
             `"convolution_<k>_dilated_<d>"` of any size and dilation. If none of them is the
@@ -239,17 +252,14 @@ class MixedOperation(MixedConvolution, ConvolutionOfAnyRank):
             channels only, and the rest passes them by; see `DiscreteOperation`.
 
     Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
-        sizes but the batch's must be known.
-
-    Output shape:
-        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
+        `(batch, height, width, channels)`, or `(batch, channels, height, width)`; all sizes but
+        the batch's must be known.
 
     Example:
 
     >>> import numpy as np
     >>> from keras_xd import layers
-    >>> layer = layers.MixedOperation(2, 8, 3, padding="same", other_weight=0.1)
+    >>> layer = layers.MixedOperation2D(8, 3, padding="same", other_weight=0.1)
     >>> layer(np.ones((2, 16, 16, 8))).shape
     TensorShape([2, 16, 16, 8])
     >>> round(layer.describe()["probability/convolution_3"], 4), layer.largest
@@ -263,29 +273,6 @@ class MixedOperation(MixedConvolution, ConvolutionOfAnyRank):
         "PC-DARTS", 2020; Li et al., "Geometry-Aware Gradient Algorithms for Neural Architecture
         Search", 2021 (GAEA).
     """
-
-    def __init__(
-        self,
-        rank: int,
-        filters: int,
-        kernel_size: Sizes = 3,
-        *args: Any,
-        **kwargs: Unpack[MixedOptions],
-    ):
-        self.rank = validation.one_of(rank, (1, 2), "rank")
-        super().__init__(filters, kernel_size, *args, **kwargs)
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class MixedOperation1D(MixedConvolution, keras.layers.Conv1D):
-    """As `MixedOperation`, over one spatial axis."""
-
-    rank = 1
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class MixedOperation2D(MixedConvolution, keras.layers.Conv2D):
-    """As `MixedOperation`, over two spatial axes."""
 
     rank = 2
 

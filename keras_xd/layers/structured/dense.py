@@ -29,7 +29,7 @@ class StructuredDense(BiasedLayer, base.FactorFiles):
     | `block_tensor_train` | a product of cores                      | `row_factors`,             |
     |                      |                                         | `column_factors`, `rank`   |
     | `blast`              | `U_i diag(s_ij) V_jᵀ` in block `(i, j)` | `blocks`, `rank`           |
-    | `kaleidoscope`       | the corner of a K-matrix, as in KDense  | `radix`, `depth`           |
+    | `kaleidoscope`       | the corner of a K-matrix               | `radix`, `depth`           |
     | `dense`              | any matrix                              | none                       |
 
     Rows are the units, columns the inputs; `docs/structured.md` and `keras_xd.kmatrix` give the
@@ -47,31 +47,14 @@ class StructuredDense(BiasedLayer, base.FactorFiles):
     Args:
         units: number of outputs.
         family: name of the family.
-        activation: activation function, or `None`.
-        use_bias: whether a bias is added to the outputs.
         density: most numbers of the kernel, as a part of `inputs · units`; the largest sizes that
             keep to it are taken. Without a meaning for `"dense"`, and where sizes are given.
         sizes: dictionary of the sizes of the family, as above; `depth` may be left out.
         learning_rates: `"spectral"`, the rates above, or `"equal"`: variables are factors.
-        bias_initializer: initializer of the bias.
-        kernel_regularizer, bias_regularizer, activity_regularizer: optional regularizers; that of
-            the kernel acts on each variable.
-        bias_constraint: optional constraint.
+        kernel_regularizer: regularizer of each variable.
+        activation, use_bias, bias_initializer, bias_regularizer, activity_regularizer,
+            bias_constraint: as in `keras.layers.Dense`.
         seed: integer, makes the random start reproducible; `None`: drawn as Keras' seeds are.
-
-    Call arguments:
-        inputs: tensor of at least two axes, the last one of known size.
-
-    Input shape:
-        `(batch, …, inputs)`.
-
-    Output shape:
-        `(batch, …, units)`.
-
-    Raises:
-        ValueError: for arguments outside these rules, an unknown number of inputs, inputs and units
-            that do not factor as the family or the sizes need, or a density that not even the
-            smallest member of the family keeps to.
 
     Example:
 
@@ -125,16 +108,13 @@ class StructuredDense(BiasedLayer, base.FactorFiles):
         return (*input_shape[:-1], self.units)
 
     def project(self, kernel: ArrayLike, inputs: ArrayLike | None = None) -> Projection:
-        """Set the kernel to the nearest one of its family and sizes.
+        """Set the kernel to the nearest one of its family and sizes; return the `Projection`.
+
+        The matrix of that is the transpose.
 
         Args:
             kernel: array of shape `(inputs, units)`, as that of a `Dense` layer.
-            inputs: a few batches of what the layer is given, of shape `(samples, inputs)`: the
-                error of the outputs is lowered in place of that of the kernel. Of the families
-                `"monarch"`, `"block_tensor_train"` and `"low_rank"`.
-
-        Returns:
-            The `kmatrix.structured.Projection`, which tells the error; its matrix is the transpose.
+            inputs: as in `keras_xd.kmatrix.project_to`.
         """
         return self.kernel.project(kernel, inputs)
 
@@ -146,14 +126,9 @@ class StructuredDense(BiasedLayer, base.FactorFiles):
     def start_from(
         self, layer: keras.layers.Layer, arguments: list[np.ndarray] | None = None
     ) -> list[base.Start]:
-        """Begin as near to a `Dense` layer of the same units as can be.
+        """Begin as near to a built `Dense` layer of the same units as can be.
 
-        Args:
-            layer: the built layer.
-            arguments: list of arrays that it is called with, or `None`; as `inputs` of `project`.
-
-        Returns:
-            List of `(what the kernel is called, StructuredKernel, Projection)`.
+        With `arguments`, arrays that it is called with, the error of its outputs is lowered.
         """
         base.copy_variable(layer.bias, self.bias)
         return self.kernel.start_from(layer.kernel, layer.kernel, arguments)

@@ -80,11 +80,6 @@ class EinsumEquation:
         """The axes of kernel and outputs."""
         return tuple(axis for axis in self.kernel if axis in self.outputs)
 
-    @property
-    def kernel_order(self):
-        """The order of the kernel's axes in which it is a matrix."""
-        return [self.kernel.index(axis) for axis in (*self.contracted, *self.units)]
-
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class StructuredEinsumDense(BiasedLayer, base.FactorFiles):
@@ -99,21 +94,8 @@ class StructuredEinsumDense(BiasedLayer, base.FactorFiles):
     Args:
         equation: as in `keras.layers.EinsumDense`, a product with a matrix: no axis of the kernel
             may be in inputs and outputs.
-        output_shape: as in `keras.layers.EinsumDense`: the sizes of the last axes of the outputs,
-            `None` for those of the inputs.
-        family, density, sizes: as in `StructuredDense`.
-        activation: activation function, or `None`.
-        bias_axes: as in `keras.layers.EinsumDense`: axes of the outputs that have a bias, or
-            `None`.
-        bias_initializer, kernel_regularizer, bias_regularizer, activity_regularizer,
-            bias_constraint, seed: as in `StructuredDense`.
-
-    Call arguments:
-        inputs: tensor of the axes of the equation.
-
-    Raises:
-        ValueError: for an equation that is no product with a matrix, unknown sizes of the kernel,
-            or what `StructuredDense` does not take.
+        output_shape, bias_axes: as in `keras.layers.EinsumDense`.
+        **kwargs: all others of `StructuredDense`, but `use_bias`.
 
     Example:
 
@@ -194,12 +176,7 @@ class StructuredEinsumDense(BiasedLayer, base.FactorFiles):
         return tuple(sizes[axis] for axis in parsed.outputs)
 
     def project(self, kernel: ArrayLike, inputs: ArrayLike | None = None) -> Projection:
-        """Set the kernel to the nearest one of its family and sizes.
-
-        Args:
-            kernel: array of the axes of the equation's kernel.
-            inputs: as in `StructuredDense.project`, of shape `(samples, inputs of the matrix)`.
-        """
+        """Set the kernel, given by the axes of the equation, as `StructuredDense.project` does."""
         return self.kernel.project(self._matrix(kernel), inputs)
 
     @staticmethod
@@ -215,11 +192,7 @@ class StructuredEinsumDense(BiasedLayer, base.FactorFiles):
     def start_from(
         self, layer: keras.layers.Layer, arguments: list[np.ndarray] | None = None
     ) -> list[base.Start]:
-        """Begin as near to an `EinsumDense` layer of the same equation as can be.
-
-        Args:
-            layer, arguments: as in `StructuredDense.start_from`.
-        """
+        """Begin as near to an `EinsumDense` layer of the same equation as can be."""
         if arguments:
             parsed, _ = self._sizes(arguments[0].shape)
             order = [parsed.inputs.index(axis) for axis in (*parsed.free, *parsed.contracted)]
@@ -245,7 +218,8 @@ class StructuredEinsumDense(BiasedLayer, base.FactorFiles):
     def _matrix(self, kernel):
         """Return a kernel of the equation as a matrix `(inputs, units)`."""
         parsed, _ = self._sizes(self.get_build_config()["input_shape"])
-        matrix = ops.convert_to_numpy(kernel).transpose(parsed.kernel_order)
+        order = [parsed.kernel.index(axis) for axis in (*parsed.contracted, *parsed.units)]
+        matrix = ops.convert_to_numpy(kernel).transpose(order)
         return matrix.reshape(self.kernel.inputs, self.kernel.units)
 
     def kernel_of(self, matrix: Tensor) -> Tensor:

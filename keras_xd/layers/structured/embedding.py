@@ -74,26 +74,8 @@ class StructuredEmbedding(ConfiguredLayer, base.FactorFiles):
         embeddings_stddev: standard deviation of the entries of the table at the random start; by
             default about that of `Embedding`.
         mask_zero: whether token 0 is padding that later layers mask.
-        density: most numbers of the table, as a part of `rows · output_dim`, as in
-            `StructuredDense`.
-        sizes: as in `StructuredDense`.
-        learning_rates: `"spectral"`, the rates above, or `"equal"`: variables are factors.
-        embeddings_regularizer: optional regularizer, which acts on each variable.
-        activity_regularizer: optional regularizer of the outputs.
-        seed: integer, makes the random start reproducible; `None`: drawn as Keras' seeds are.
-
-    Call arguments:
-        inputs: tensor of tokens, of any shape.
-
-    Input shape:
-        `(batch, …)`.
-
-    Output shape:
-        `(batch, …, output_dim)`.
-
-    Raises:
-        ValueError: for arguments outside these rules, sizes that do not factor, or a density that
-            not even the smallest member of the family keeps to.
+        embeddings_regularizer: regularizer of each variable.
+        density, sizes, learning_rates, seed: as in `StructuredDense`, for the table.
 
     Example:
 
@@ -158,14 +140,9 @@ class StructuredEmbedding(ConfiguredLayer, base.FactorFiles):
         return (*input_shape, self.output_dim)
 
     def project(self, table: ArrayLike) -> Projection:
-        """Set the table to the nearest one of its family and sizes.
+        """Set the table to the nearest one to a dense table `(input_dim, output_dim)`.
 
-        Args:
-            table: array of shape `(input_dim, output_dim)`, as that of an `Embedding` layer.
-
-        Returns:
-            The `kmatrix.structured.Projection`, which tells the error; its matrix is the transpose,
-            with columns of zeros for the rows that no token has.
+        See `StructuredDense.project`.
         """
         return self.kernel.project(self._padded(table))
 
@@ -184,15 +161,7 @@ class StructuredEmbedding(ConfiguredLayer, base.FactorFiles):
     def start_from(
         self, layer: keras.layers.Layer, arguments: list[np.ndarray] | None = None
     ) -> list[base.Start]:
-        """Begin as near to an `Embedding` layer of the same sizes as can be.
-
-        Args:
-            layer: the built layer.
-            arguments: not used.
-
-        Returns:
-            As `StructuredDense.start_from`.
-        """
+        """Begin as near to an `Embedding` layer of the same sizes as can be."""
         old = layer.embeddings
         starts = self.kernel.start_from(self._padded(old), old)
         return [dataclasses.replace(one, numbers=math.prod(old.shape)) for one in starts]

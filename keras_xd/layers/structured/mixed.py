@@ -131,19 +131,6 @@ class MixedDense(_MixedStructure, StructuredDense):
             bias_regularizer, activity_regularizer, bias_constraint: as in `StructuredDense`.
         seed: integer, makes the random start reproducible; each candidate's is one higher.
 
-    Call arguments:
-        inputs: tensor of at least two axes, the last one of known size.
-
-    Input shape:
-        `(batch, …, inputs)`.
-
-    Output shape:
-        `(batch, …, units)`.
-
-    Raises:
-        ValueError: for arguments outside these rules, an unknown number of inputs, and a kernel of
-            which fewer than two candidates are left.
-
     Example:
 
     >>> import numpy as np
@@ -334,20 +321,7 @@ class MixedLSTM(_MixedRNN, StructuredLSTM):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class MixedGRU(_MixedRNN, StructuredGRU):
-    """A `GRU` layer whose kernels are mixtures of structured matrices, as in `MixedLSTM`.
-
-    Args:
-        units: number of units.
-        families, densities, learning_rates: as in `MixedDense`, of both kernels.
-        **kwargs: as in `StructuredGRU`.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layers.MixedGRU(32)(np.ones((2, 10, 16), "float32")).shape
-    TensorShape([2, 32])
-    """
+    """As `MixedLSTM`, in place of a `keras.layers.GRU`."""
 
     cell_class = _MixedGRUCell
     plain_class, dense_class = StructuredGRU, keras.layers.GRU

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import keras
 import numpy as np
-from keras import ops, regularizers
+from keras import ops
 from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
@@ -135,20 +135,15 @@ def folded(kernels: Sequence[MixedKernel]) -> Iterator[None]:
         _FOLDED.reset(token)
 
 
-class MixtureOptions:
-    """The arguments of a layer whose kernels are mixtures, in place of `StructuredOptions`."""
+class MixtureOptions(base.StructuredOptions):
+    """The arguments of a layer whose kernels are mixtures."""
 
     def __init__(self, families, densities, learning_rates, kernel_regularizer=None, seed=None):
+        super().__init__("dense", 1.0, None, learning_rates, kernel_regularizer, seed)
         self.families = validation.different(families, "families")
         for name in self.families:
             validation.one_of(name, tuple(SIZES), "families")
         self.densities = validation.different(densities, "densities")
-        self.sizes = None
-        options = base.StructuredOptions(
-            "dense", 1.0, None, learning_rates, kernel_regularizer, seed
-        )
-        self.learning_rates, self.seed = options.learning_rates, options.seed
-        self.kernel_regularizer = options.kernel_regularizer
         for density in self.densities:
             base.StructuredOptions("dense", density, None)
 
@@ -211,10 +206,7 @@ class MixtureOptions:
 
     def get_config(self) -> Config:
         """Return the arguments, for the layer's configuration."""
-        return {
-            "families": list(self.families),
-            "densities": list(self.densities),
-            "learning_rates": self.learning_rates,
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "seed": self.seed,
-        }
+        config = super().get_config()
+        for name in ("family", "density", "sizes"):
+            del config[name]
+        return {**config, "families": list(self.families), "densities": list(self.densities)}

@@ -23,6 +23,7 @@ class _StructuredCell(ConfiguredLayer, base.FactorFiles):
     """What the two cells share; comes before the cell of Keras in the order of classes."""
 
     gates: int
+    bias_rows: tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -65,11 +66,15 @@ class _StructuredCell(ConfiguredLayer, base.FactorFiles):
         if self.use_bias:
             self.bias = self.add_weight(
                 name="bias",
-                shape=self.bias_shape,
+                shape=(*self.bias_rows, units),
                 initializer=self.start_of_bias,
                 regularizer=self.bias_regularizer,
                 constraint=self.bias_constraint,
             )
+
+    def start_of_bias(self, shape: Shape, dtype: Any = None) -> Tensor:
+        """Return the initial bias."""
+        return self.bias_initializer(shape, dtype=dtype)
 
     def dropped(self, inputs: Tensor, training: bool) -> Tensor:
         """Return the inputs with the dropout that all steps share."""
@@ -92,14 +97,9 @@ class StructuredLSTMCell(_StructuredCell, keras.layers.LSTMCell):
 
     gates = 4
 
-    @property
-    def bias_shape(self) -> tuple[int, ...]:
-        """Shape of the bias."""
-        return (4 * self.units,)
-
     def start_of_bias(self, shape: Shape, dtype: Any = None) -> Tensor:
         """Return the initial bias, 1 of the gate that forgets if `unit_forget_bias`."""
-        start = self.bias_initializer(shape, dtype=dtype)
+        start = super().start_of_bias(shape, dtype)
         if not self.unit_forget_bias:
             return start
         ones = ops.ones((self.units,), dtype=dtype)
@@ -123,6 +123,7 @@ class StructuredGRUCell(_StructuredCell, keras.layers.GRUCell):
     """The cell of `StructuredGRU`, with the same arguments as far as they are the cell's."""
 
     gates = 3
+    bias_rows = (2,)  # of the inputs, and of the states
 
     def __init__(self, units: int, *args: Any, reset_after: bool = True, **kwargs: Any):
         if not validation.boolean(reset_after, "reset_after"):
@@ -131,15 +132,6 @@ class StructuredGRUCell(_StructuredCell, keras.layers.GRUCell):
                 f"kernel. Received: reset_after={reset_after}"
             )
         super().__init__(units, *args, reset_after=reset_after, **kwargs)
-
-    @property
-    def bias_shape(self) -> tuple[int, ...]:
-        """Shape of the bias: of the inputs, and of the states."""
-        return (2, 3 * self.units)
-
-    def start_of_bias(self, shape: Shape, dtype: Any = None) -> Tensor:
-        """Return the initial bias."""
-        return self.bias_initializer(shape, dtype=dtype)
 
     def call(
         self, inputs: Tensor, states: list[Tensor], training: bool = False
@@ -243,9 +235,6 @@ class StructuredLSTM(_StructuredRNN):
         **kwargs: the arguments of `keras.layers.LSTM`, `recurrent_dropout`, `use_cudnn` and
             constraints of the kernels excepted. Initializers of the kernels have no meaning;
             regularizers act on each factor.
-
-    Raises:
-        ValueError: as `StructuredDense`, and for `recurrent_dropout`.
 
     Example:
 

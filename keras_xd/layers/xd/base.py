@@ -203,13 +203,11 @@ class XDLayer(FoldedOperation):
                 result[f"distance_from_start/{name}"] = float(change)
         for name, matrices in self.kmatrices.items():
             for axis, matrix in enumerate(matrices):
-                n, transpose = matrix.plan.n, name == "K"
+                matrix, n = matrix.T if name == "K" else matrix, matrix.plan.n
                 if n > LARGEST_DESCRIBED:
-                    overview = matrix.magnitudes(transpose=transpose)
-                    result[f"magnitude/{name}{axis}"] = overview
+                    result[f"magnitude/{name}{axis}"] = matrix.magnitudes()
                 else:
-                    dense = matrix.columns(range(n))
-                    result[f"matrix/{name}{axis}"] = dense.T if transpose else dense
+                    result[f"matrix/{name}{axis}"] = matrix.columns(range(n))
         return result
 
     def get_config(self) -> Config:

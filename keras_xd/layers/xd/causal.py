@@ -11,6 +11,7 @@ from keras_xd.core.type_aliases import Config, Depth, Regularizer, Shape, Sizes,
 from keras_xd.kmatrix import constructions
 from keras_xd.layers.xd import axis_layout, warm_starts
 from keras_xd.layers.xd.base import XDLayer
+from keras_xd.layers.xd.warm_starts import operations
 
 
 class XDCausalOptions(WeightOptions, total=False):
@@ -51,20 +52,7 @@ class XDCausalConv1D(XDLayer, keras.layers.Conv1D):
         depth: number of factors of each matrix, an integer or a triple `(K, L, M)`.
         warm_start: `"convolution"`, `"zero"` (the same with closed channel gates) or
             `"random_triangular"` (Gaussian rows), for which `"random_unitary"` stands here too.
-        frequency_bias, channel_gates, architecture_regularizer, seed: as in `XDConv`.
-
-    Call arguments:
-        inputs: tensor of three axes. The number of steps must be known when the layer is built; the
-            batch size may be dynamic.
-
-    Input shape:
-        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
-
-    Output shape:
-        `(batch, new_steps, filters)` or `(batch, filters, new_steps)`, as in Keras.
-
-    Raises:
-        ValueError: for arguments outside these rules and an unknown number of steps.
+        frequency_bias, channel_gates, architecture_regularizer, seed: as in `XDConv2D`.
 
     Example:
 
@@ -187,13 +175,8 @@ class CausalConvolution(warm_starts.Convolution):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class CausalZero(CausalConvolution):
+class CausalZero(CausalConvolution, operations.Zero):
     """The start "zero" of `XDCausalConv1D`."""
-
-    needs_channel_gates = True
-
-    def channel_gates(self, channels, filters):
-        return np.zeros((channels, filters))
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -5,12 +5,10 @@ from typing import Any, Unpack
 import keras
 
 from keras_xd.core import validation
-from keras_xd.core.convolutions import ConvolutionOfAnyRank
+from keras_xd.core.convolutions import ConvolutionOfAnyRank, RankArgument
 from keras_xd.core.type_aliases import ConvOptions, KernelOptions, Sizes
 from keras_xd.layers.xd import axis_layout
 from keras_xd.layers.xd.base import XDLayer, XDOptions
-
-RANKS = (1, 2, 3)
 
 
 class SlidingXDOptions(XDOptions, total=False):
@@ -73,8 +71,20 @@ class ConvolutionXDLayer(SlidingXDLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
-    """N-D XD-operation: a convolution with searched K-matrices in place of the Fourier transforms.
+class XDConv(RankArgument, ConvolutionXDLayer, ConvolutionOfAnyRank):
+    """As `XDConv2D`, of any `rank`."""
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDConv1D(ConvolutionXDLayer, keras.layers.Conv1D):
+    """As `XDConv2D`, over one spatial axis."""
+
+    rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDConv2D(ConvolutionXDLayer, keras.layers.Conv2D):
+    """XD-operation: a convolution with searched K-matrices in place of the Fourier transforms.
 
     A convolution multiplies by a kernel's spectrum between a Fourier transform and its inverse. An
     XD-operation lets the three transforms be any Kaleidoscope matrices `K`, `L`, `M`, shared by all
@@ -83,19 +93,17 @@ class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
 
         y_i = Σ_j C[i, j] · Re( K · diag(L w[i, j] + b) · M · x_j )
 
-    For several spatial axes each matrix is a Kronecker product of one K-matrix per axis. `b` and
+    For two spatial axes each matrix is a Kronecker product of one K-matrix per axis. `b` and
     `C` let an operation become a skip connection or a pooling, which ignore the kernel. They have
     two parameters per point of the padded input and one per pair of channels, and a step of
     training takes as long as without them: `C ∘ (L w + b) = L (C ∘ w) + b ⊗ C`. Without them the
     layer is a K-operation. With `warm_start="convolution"` the layer is a drop-in for the Keras
     convolution of the same arguments: the same weights `kernel` and `bias`, the same outputs to
     float32 rounding.
-    Use `XDConv1D`, `XDConv2D` or `XDConv3D` for a fixed rank.
 
     Args:
-        rank: number of spatial axes, 1, 2 or 3.
-        padding: `"valid"`, `"same"`, `"causal"` (rank 1), as in Keras, or `"circular"`: as "same",
-            with the input continued periodically instead of by zeros.
+        padding: `"valid"`, `"same"`, `"causal"` (of `XDConv1D`), as in Keras, or `"circular"`: as
+            "same", with the input continued periodically instead of by zeros.
         dilation_rate: integer or tuple; together with strides too, unlike in Keras.
         filters, kernel_size, *args: these and all others of a Keras convolution.
         window_size: integer or tuple, at most `kernel_size` and by default equal to it: the size of
@@ -103,9 +111,9 @@ class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
             odd one after it, let the kernel grow beyond that of the convolution it starts from.
         depth: number of butterflies in each K-matrix, an integer or a triple `(K, L, M)`.
         radix: block sizes of the butterflies: `None` (prime factors), the largest block size, a
-            tuple of radices for every axis, or a tuple of `rank` such tuples. `"fastest"`: prime
-            factors of a padded size that is estimated to be fast, such as 33, where `None` takes
-            the one with the fewest parameters, 36.
+            tuple of radices for every axis, or a tuple of such tuples, one for each axis.
+            `"fastest"`: prime factors of a padded size that is estimated to be fast, such as 33,
+            where `None` takes the one with the fewest parameters, 36.
         warm_start: the operation the search begins with: `"convolution"`, `"average_pooling"`,
             `"identity"`, `"zero"`, `"fourier_operator"`, `"random_unitary"` to search from scratch,
             or an object of `keras_xd.layers.warm_starts`.
@@ -117,19 +125,8 @@ class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
             `keras_xd.regularizers`.
         seed: integer, makes a random start reproducible.
 
-    Call arguments:
-        inputs: tensor of `rank + 2` axes. The spatial sizes must be known when the layer is built;
-            the batch size may be dynamic.
-
     Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first".
-
-    Output shape:
-        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
-
-    Raises:
-        ValueError: for arguments outside these rules, unknown spatial sizes, a kernel larger than
-            the padded input, or radices that do not multiply to a size that fits.
+        `(batch, height, width, channels)`, or `(batch, channels, height, width)`.
 
     Example:
 
@@ -138,7 +135,7 @@ class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
     >>> images = np.random.default_rng(0).normal(size=(2, 17, 17, 3)).astype("float32")
     >>> convolution = keras.layers.Conv2D(4, 3, padding="same")
     >>> expected = convolution(images)
-    >>> operation = layers.XDConv(2, 4, 3, padding="same", depth=3)
+    >>> operation = layers.XDConv2D(4, 3, padding="same", depth=3)
     >>> _ = operation(images)
     >>> _ = operation.kernel.assign(convolution.kernel)
     >>> bool(np.allclose(operation(images), expected, atol=1e-5))
@@ -149,35 +146,12 @@ class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
         equation 5.
     """
 
-    def __init__(
-        self,
-        rank: int,
-        filters: int,
-        kernel_size: Sizes,
-        *args: Any,
-        **kwargs: Unpack[XDConvOptions],
-    ):
-        self.rank = validation.one_of(rank, RANKS, "rank")
-        super().__init__(filters, kernel_size, *args, **kwargs)
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class XDConv1D(ConvolutionXDLayer, keras.layers.Conv1D):
-    """As `XDConv`, over one spatial axis."""
-
-    rank = 1
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class XDConv2D(ConvolutionXDLayer, keras.layers.Conv2D):
-    """As `XDConv`, over two spatial axes."""
-
     rank = 2
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class XDConv3D(ConvolutionXDLayer, keras.layers.Conv3D):
-    """As `XDConv`, over three spatial axes."""
+    """As `XDConv2D`, over three spatial axes."""
 
     rank = 3
 
@@ -224,30 +198,37 @@ class TransposedXDLayer(XDLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class XDConvTranspose(TransposedXDLayer, ConvolutionOfAnyRank):
-    """N-D XD-operation in place of a transposed convolution, of any stride and padding.
+class XDConvTranspose(RankArgument, TransposedXDLayer, ConvolutionOfAnyRank):
+    """As `XDConv2DTranspose`, of any `rank`."""
 
-    The operation of `XDConv` on inputs that stand `strides` apart on the axis of the outputs:
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDConv1DTranspose(TransposedXDLayer, keras.layers.Conv1DTranspose):
+    """As `XDConv2DTranspose`, over one spatial axis."""
+
+    rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDConv2DTranspose(TransposedXDLayer, keras.layers.Conv2DTranspose):
+    """XD-operation in place of a transposed convolution, of any stride and padding.
+
+    The operation of `XDConv2D` on inputs that stand `strides` apart on the axis of the outputs:
 
         y_i = Σ_j C[i, j] · Re( K · diag(L w[i, j] + b) · M · u_j ),   u_j[stride · s] = x_j[s]
 
     With `warm_start="convolution"` it is a drop-in for the transposed Keras convolution of the same
     arguments. `M` has only the columns of the inputs, so the zeros between them cost nothing.
-    Use `XDConv1DTranspose`, `XDConv2DTranspose` or `XDConv3DTranspose` for a fixed rank.
 
     Args:
-        rank: number of spatial axes, 1, 2 or 3.
         padding: `"valid"` or `"same"`, as in Keras, or `"circular"`: as "same", but what would be
             cut off at one end is added at the other.
         dilation_rate: integer or tuple; together with strides too, unlike in Keras.
         filters, kernel_size, *args: these and all others of a transposed Keras convolution.
-        depth, radix, frequency_bias, channel_gates, architecture_regularizer, seed: as in `XDConv`.
+        depth, radix, frequency_bias, channel_gates, architecture_regularizer, seed: as in
+            `XDConv2D`.
         warm_start: `"convolution"` (the transposed one), `"zero"`, `"random_unitary"`, or an object
             of `keras_xd.layers.warm_starts` made of these.
-
-    Raises:
-        ValueError: for arguments outside these rules, unknown spatial sizes, or radices that do not
-            multiply to a size that fits.
 
     Example:
 
@@ -256,7 +237,7 @@ class XDConvTranspose(TransposedXDLayer, ConvolutionOfAnyRank):
     >>> images = np.random.default_rng(0).normal(size=(2, 8, 8, 3)).astype("float32")
     >>> convolution = keras.layers.Conv2DTranspose(4, 5, strides=2, padding="same")
     >>> expected = convolution(images)
-    >>> operation = layers.XDConvTranspose(2, 4, 5, strides=2, padding="same", depth=3)
+    >>> operation = layers.XDConv2DTranspose(4, 5, strides=2, padding="same", depth=3)
     >>> operation(images).shape
     TensorShape([2, 16, 16, 4])
     >>> _ = operation.kernel.assign(convolution.kernel)
@@ -267,35 +248,12 @@ class XDConvTranspose(TransposedXDLayer, ConvolutionOfAnyRank):
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
     """
 
-    def __init__(
-        self,
-        rank: int,
-        filters: int,
-        kernel_size: Sizes,
-        *args: Any,
-        **kwargs: Unpack[XDConvTransposeOptions],
-    ):
-        self.rank = validation.one_of(rank, RANKS, "rank")
-        super().__init__(filters, kernel_size, *args, **kwargs)
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class XDConv1DTranspose(TransposedXDLayer, keras.layers.Conv1DTranspose):
-    """As `XDConvTranspose`, over one spatial axis."""
-
-    rank = 1
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class XDConv2DTranspose(TransposedXDLayer, keras.layers.Conv2DTranspose):
-    """As `XDConvTranspose`, over two spatial axes."""
-
     rank = 2
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class XDConv3DTranspose(TransposedXDLayer, keras.layers.Conv3DTranspose):
-    """As `XDConvTranspose`, over three spatial axes."""
+    """As `XDConv2DTranspose`, over three spatial axes."""
 
     rank = 3
 

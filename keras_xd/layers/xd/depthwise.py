@@ -4,8 +4,7 @@ from typing import Any, Unpack
 
 import keras
 
-from keras_xd.core import validation
-from keras_xd.core.convolutions import ConvolutionOfAnyRank
+from keras_xd.core.convolutions import ConvolutionOfAnyRank, RankArgument
 from keras_xd.core.type_aliases import (
     Activation,
     Constraint,
@@ -15,7 +14,7 @@ from keras_xd.core.type_aliases import (
     Shape,
     Sizes,
 )
-from keras_xd.layers.xd.conv import RANKS, SlidingXDLayer, SlidingXDOptions
+from keras_xd.layers.xd.conv import SlidingXDLayer, SlidingXDOptions
 
 
 class XDDepthwiseOptions(LayerOptions, SlidingXDOptions, total=False):
@@ -65,25 +64,36 @@ class DepthwiseXDLayer(SlidingXDLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class XDDepthwiseConv(DepthwiseXDLayer, ConvolutionOfAnyRank):
-    """N-D XD-operation on every channel by itself, in place of a depthwise convolution.
+class XDDepthwiseConv(RankArgument, DepthwiseXDLayer, ConvolutionOfAnyRank):
+    """As `XDDepthwiseConv2D`, of any `rank`."""
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDDepthwiseConv1D(DepthwiseXDLayer, keras.layers.DepthwiseConv1D):
+    """As `XDDepthwiseConv2D`, over one spatial axis."""
+
+    rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDDepthwiseConv2D(DepthwiseXDLayer, keras.layers.DepthwiseConv2D):
+    """XD-operation on every channel by itself, in place of a depthwise convolution.
 
     With `m` kernels for each channel (`depth_multiplier`) output channel `m j + q` is
 
         y[m j + q] = C[j, q] · Re( K · diag(L w[j, q] + b) · M · x_j )
 
     With `warm_start="convolution"` it is a drop-in for the depthwise Keras convolution of the same
-    arguments. Use `XDDepthwiseConv1D` or `XDDepthwiseConv2D` for a fixed rank.
+    arguments.
 
     Args:
-        rank: number of spatial axes, 1, 2 or 3.
-        padding, dilation_rate: as in `XDConv`, without "causal".
+        padding, dilation_rate: as in `XDConv2D`, without "causal".
         kernel_size, *args: these and all others of a depthwise Keras convolution.
         window_size, depth, radix, warm_start, frequency_bias, channel_gates,
-            architecture_regularizer, seed: as in `XDConv`.
+            architecture_regularizer, seed: as in `XDConv2D`.
 
     Output shape:
-        `(batch, *new_spatial, channels · depth_multiplier)`, or with the channels first.
+        `(batch, new_height, new_width, channels · depth_multiplier)`, or with the channels first.
 
     Example:
 
@@ -94,7 +104,7 @@ class XDDepthwiseConv(DepthwiseXDLayer, ConvolutionOfAnyRank):
     ...     3, padding="same", depth_multiplier=2
     ... )
     >>> expected = convolution(images)
-    >>> operation = layers.XDDepthwiseConv(2, 3, padding="same", depth_multiplier=2)
+    >>> operation = layers.XDDepthwiseConv2D(3, padding="same", depth_multiplier=2)
     >>> operation(images).shape
     TensorShape([2, 9, 9, 6])
     >>> _ = operation.kernel.assign(convolution.kernel)
@@ -104,23 +114,5 @@ class XDDepthwiseConv(DepthwiseXDLayer, ConvolutionOfAnyRank):
     Reference:
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
     """
-
-    def __init__(
-        self, rank: int, kernel_size: Sizes, *args: Any, **kwargs: Unpack[XDDepthwiseOptions]
-    ):
-        self.rank = validation.one_of(rank, RANKS, "rank")
-        super().__init__(kernel_size, *args, **kwargs)
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class XDDepthwiseConv1D(DepthwiseXDLayer, keras.layers.DepthwiseConv1D):
-    """As `XDDepthwiseConv`, over one spatial axis."""
-
-    rank = 1
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class XDDepthwiseConv2D(DepthwiseXDLayer, keras.layers.DepthwiseConv2D):
-    """As `XDDepthwiseConv`, over two spatial axes."""
 
     rank = 2

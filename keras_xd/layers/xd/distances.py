@@ -118,14 +118,6 @@ def operation_distance(
             the first need sizes of at most 4096 along each axis, `"fitted"` also kernels of at most
             2048 places.
 
-    Returns:
-        The distance, a `float`.
-
-    Raises:
-        ValueError: if the layer is no built XD-operation, if it cannot express the operation, for
-            an unknown name or metric, for axes too long for the metric, and for weights that are
-            NaN or infinite.
-
     Example:
 
     >>> import keras_xd
@@ -162,10 +154,6 @@ def nearest_operation(model: keras.layers.Layer, metric: str = "fitted") -> Near
         there, but what it was before.
         Of a model a `NearestTable`, with a row for each XD-operation in it; the two parts of a
         separable one have a row each.
-
-    Raises:
-        ValueError: as `distance`, and if there is no XD-operation in the model or any weight in it
-            is NaN or infinite.
 
     Example:
 

@@ -133,23 +133,12 @@ class StaticXD(StaticOperation):
             `input_stride`, `output_size`, `stride`, and for `analysis` and `synthesis` the group
             index and the shape of each matrix.
         channels: number of input channels.
-        filters: number of output channels.
-        groups: number of channel groups.
-        data_format: `"channels_last"` or `"channels_first"`.
-        use_bias: whether there is a bias.
-        activation: activation function, or `None`.
         pieces: by how many frequencies of the first axis the spectrum is cut into weights, a list
             of integers; `None` cuts it into at most 8, of about 2²¹ numbers.
         storage: `"float16"` or `"bfloat16"`: the data type that matrices and spectrum are stored
             in. They are not trained then. All is computed in the layer's own data type.
-        bias_initializer, bias_regularizer, bias_constraint: as in a Keras convolution.
-
-    Input shape:
-        That of the layer it came from, at the same spatial sizes.
-
-    Raises:
-        ValueError: if the spatial sizes are not those it was made for, or if the pieces do not add
-            up to the frequencies.
+        filters, groups, data_format, use_bias, activation, bias_initializer, bias_regularizer,
+            bias_constraint: as in a Keras convolution.
 
     Example:
 
@@ -205,11 +194,7 @@ class StaticXD(StaticOperation):
         syntheses: Sequence[TransposedTransform],
         storage: str | None = None,
     ) -> Self:
-        """Make the static layer of an `XDConv` from what its `call` computes from weights.
-
-        Raises:
-            ValueError: if a number is too large for the type it is to be stored in.
-        """
+        """Make the static layer of an `XDConv` from what its `call` computes from weights."""
         axes = [_axis(*both) for both in zip(analyses, syntheses, strict=True)]
         arguments = cls.arguments_like(layer, storage) | cls.spectrum_arguments(axes, spectrum)
         static = built_like(layer, cls, axes, **arguments)
@@ -253,7 +238,7 @@ class StaticXD(StaticOperation):
         return self.finished(functional.from_columns(outputs, self.data_format))
 
     def multiply_adds(self, input_shape: Shape) -> int:
-        """Return the multiply–adds of one sample, counted as `XDConv.complexity` does."""
+        """Return the multiply–adds of one sample, counted as `XDConv2D.complexity` does."""
         total, before = 0, 1
         inputs = math.prod(axis["size"] for axis in self.axes)
         outputs = math.prod(axis["output_size"] for axis in self.axes)
@@ -333,12 +318,6 @@ class StaticKernelXD(StaticXD):
         frequency_bias: whether there is a bias `b` of the spectrum.
         channel_gates: whether there are gates `C`; without `b` they are part of the kernel.
         kernel_regularizer, kernel_constraint: as in a Keras convolution.
-
-    Input shape:
-        That of the layer it came from, at the same spatial sizes.
-
-    Raises:
-        ValueError: if the spatial sizes are not those it was made for.
 
     Example:
 

@@ -43,12 +43,6 @@ class StaticLowRankXD(StaticOperation):
             bias_constraint: as in `StaticXD`.
         periodic: whether inputs and outputs are on the same circle along every axis.
 
-    Input shape:
-        That of the layer it came from, at the same spatial sizes.
-
-    Raises:
-        ValueError: if the spatial sizes are not those it was made for.
-
     Example:
 
     >>> from keras_xd import layers
@@ -96,11 +90,7 @@ class StaticLowRankXD(StaticOperation):
         periodic: bool,
         storage: str | None = None,
     ) -> Self:
-        """Make the static layer of an `XDConv` from the decomposition of its linear map.
-
-        Raises:
-            ValueError: if a number is too large for the type it is to be stored in.
-        """
+        """Make the static layer of an `XDConv` from the decomposition of its linear map."""
         static = built_like(
             layer,
             cls,
@@ -153,7 +143,7 @@ class StaticLowRankXD(StaticOperation):
         return self.finished(outputs)
 
     def multiply_adds(self, input_shape: Shape) -> int:
-        """Return the multiply–adds of one sample, counted as `XDConv.complexity` does."""
+        """Return the multiply–adds of one sample, counted as `XDConv2D.complexity` does."""
         widths = (self.channels, self.filters, self.groups)
         return int(multiply_adds(self.sizes, self.output_sizes, self.ranks, *widths))
 

@@ -40,9 +40,7 @@ class ArchitecturePenalty(keras.regularizers.Regularizer):
     ) -> Callable[[Tensor], Tensor] | None:
         """Return a function from one architecture weight to its penalty, or `None` for none.
 
-        Args:
-            start: array, the value of the weight where the search begins.
-            plan: the `kmatrix.radix.Plan` if the weight is a K-matrix, `None` for `b` and `C`.
+        `start` is where the search begins; `plan` that of a K-matrix, `None` for `b` and `C`.
         """
         raise TypeError(f"{type(self).__name__} must implement `bind`.")
 
@@ -152,13 +150,7 @@ def bound(
 ) -> Callable[[Tensor], Tensor] | None:
     """Return what a layer gives to `add_weight(regularizer=…)` for one architecture weight.
 
-    Args:
-        regularizer: an `ArchitecturePenalty`, any Keras regularizer (taken as it is), or `None`.
-        start: array, the value of the weight where the search begins.
-        plan: the `kmatrix.radix.Plan` if the weight is a K-matrix, `None` for `b` and `C`.
-
-    Returns:
-        A function of the weight, or `None`.
+    An `ArchitecturePenalty` is bound to it; any other regularizer is taken as it is.
     """
     if isinstance(regularizer, ArchitecturePenalty):
         return regularizer.bind(start, plan)
@@ -177,9 +169,6 @@ def attach(
     Args:
         model: a built model (a `SearchModel` too) or a single layer.
         penalty: a `NearStart` or `NearPermutation`, a Keras regularizer, or `None` to remove one.
-
-    Raises:
-        ValueError: if there is no XD- or K-operation in the model.
 
     Example:
 

@@ -41,15 +41,8 @@ class Resampled(ConfiguredLayer):
         sizes: integer or tuple, the spatial sizes that the layer works at.
         activation: activation function of the output, or `None`.
 
-    Input shape:
-        That of the layer, of other known spatial sizes.
-
     Output shape:
         That of the layer, with the spatial sizes of the input.
-
-    Raises:
-        ValueError: for arguments outside these rules, and when it is built on other sizes than
-            `sizes` if the layer is strided or not periodic.
 
     Example:
 
@@ -167,12 +160,6 @@ class SearchableResampled(Resampled, SearchableLayer):
     The architecture is the layer's, at the layer's own sizes: its K-matrices keep their stages, and
     training on the other grid trains the same weights.
 
-    Args:
-        layer: a searched layer whose output has the spatial sizes of its input, both periodic, such
-            as an `XDConv2D` or `KOpConv2D` with `padding="circular"`.
-        sizes: integer or tuple, the spatial sizes that the layer works at.
-        activation: activation function of the output, or `None`.
-
     Example:
 
     >>> import numpy as np
@@ -200,7 +187,7 @@ class SearchableResampled(Resampled, SearchableLayer):
     ) -> keras.layers.Layer:
         """Return a built `Resampled` layer around the finalized layer.
 
-        The arguments are those of `XDConv.finalize`.
+        The arguments are those of `XDConv2D.finalize`.
         """
         return built_like(
             self,

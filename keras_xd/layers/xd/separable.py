@@ -8,7 +8,7 @@ import keras
 
 from keras_xd.core import convolutions, validation
 from keras_xd.core.configured import ClassSignature, ConfiguredLayer
-from keras_xd.core.convolutions import ConvolutionOfAnyRank
+from keras_xd.core.convolutions import ConvolutionOfAnyRank, RankArgument
 from keras_xd.core.searchable import NEUTRAL, SearchableLayer
 from keras_xd.core.type_aliases import (
     Config,
@@ -21,7 +21,7 @@ from keras_xd.core.type_aliases import (
     Tensor,
 )
 from keras_xd.layers.xd import finalized_sizes
-from keras_xd.layers.xd.conv import RANKS, XDConv
+from keras_xd.layers.xd.conv import XDConv
 from keras_xd.layers.xd.depthwise import DepthwiseXDLayer, XDDepthwiseConv, XDDepthwiseOptions
 
 POINTWISE = {1: keras.layers.Conv1D, 2: keras.layers.Conv2D, 3: keras.layers.Conv3D}
@@ -39,12 +39,11 @@ DEPTHWISE = (
 
 
 class XDSeparableOptions(XDDepthwiseOptions, total=False):
-    """Keyword arguments of an `XDSeparableConv` after the size of its kernel."""
+    """Those of an `XDDepthwiseConv`, and of the pointwise kernel."""
 
     pointwise_initializer: Initializer
     pointwise_regularizer: Regularizer
     pointwise_constraint: Constraint
-    search_pointwise: bool
 
 
 class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
@@ -58,7 +57,7 @@ class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
         kernel_size: Sizes,
         *args: Any,
         search_pointwise: bool = False,
-        **kwargs: Unpack[XDDepthwiseOptions],
+        **kwargs: Unpack[XDSeparableOptions],
     ):
         options: dict[str, Any] = dict(kwargs)
         search = {name: options.pop(name) for name in SEARCH if name in options}
@@ -135,7 +134,7 @@ class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
         return self.pointwise.compute_output_shape(self.depthwise.compute_output_shape(input_shape))
 
     def complexity(self, input_shape: Shape) -> float | Tensor:
-        """Multiply–adds of one sample, as in `XDConv`."""
+        """Multiply–adds of one sample, as in `XDConv2D`."""
         between = self.depthwise.compute_output_shape(input_shape)
         total = self.depthwise.complexity(input_shape)
         if self.search_pointwise:
@@ -143,7 +142,7 @@ class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
         return total + math.prod(between[1:]) * self.filters
 
     def forecast(self, input_shape: Shape) -> dict[str, int]:
-        """Return the sizes the layer will have on inputs of a shape, as `XDConv.forecast`."""
+        """Return the sizes the layer will have on inputs of a shape, as `XDConv2D.forecast`."""
         first = self.depthwise.forecast(input_shape)
         between = self.depthwise.compute_output_shape(input_shape)
         if self.search_pointwise:
@@ -154,7 +153,7 @@ class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
         return {name: value + second.get(name, 0) for name, value in first.items()}
 
     def finalized_sizes(self, input_shape: Shape, form: str = "spectrum") -> finalized_sizes.Sizes:
-        """Return the sizes of what `finalize` makes, as `XDConv.finalized_sizes`."""
+        """Return the sizes of what `finalize` makes, as `XDConv2D.finalized_sizes`."""
         first = self.depthwise.finalized_sizes(input_shape, form)
         between = self.depthwise.compute_output_shape(input_shape)
         if self.search_pointwise:
@@ -216,26 +215,37 @@ class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class XDSeparableConv(SeparableXDLayer, ConvolutionOfAnyRank):
-    """N-D XD-operation in place of a depthwise-separable convolution.
+class XDSeparableConv(RankArgument, SeparableXDLayer, ConvolutionOfAnyRank):
+    """As `XDSeparableConv2D`, of any `rank`."""
 
-    The composition of an `XDDepthwiseConv` and a pointwise operation, a convolution of kernel size
-    1 that mixes the channels; with `search_pointwise=True` that one is an `XDConv` without `b` and
-    `C`:
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDSeparableConv1D(SeparableXDLayer, keras.layers.SeparableConv1D):
+    """As `XDSeparableConv2D`, over one spatial axis."""
+
+    rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDSeparableConv2D(SeparableXDLayer, keras.layers.SeparableConv2D):
+    """XD-operation in place of a depthwise-separable convolution.
+
+    The composition of an `XDDepthwiseConv2D` and a pointwise operation, a convolution of kernel
+    size 1 that mixes the channels; with `search_pointwise=True` that one is an `XDConv2D` without
+    `b` and `C`:
 
         z[m j + q] = C[j, q] · Re( K · diag(L w[j, q] + b) · M · x_j ),   y_i = Σ_c v[c, i] · z_c
 
     With `warm_start="convolution"` it is a drop-in for the separable Keras convolution of the same
-    arguments. Use `XDSeparableConv1D` or `XDSeparableConv2D` for a fixed rank.
+    arguments.
 
     Args:
-        rank: number of spatial axes, 1, 2 or 3.
-        padding, dilation_rate: as in `XDConv`, without "causal".
+        padding, dilation_rate: as in `XDConv2D`, without "causal".
         filters, kernel_size, *args: these and all others of a separable Keras convolution.
         search_pointwise: whether the pointwise operation is searched too.
-        window_size: as in `XDConv`, of the depthwise operation.
+        window_size: as in `XDConv2D`, of the depthwise operation.
         depth, radix, warm_start, frequency_bias, channel_gates, architecture_regularizer, seed: as
-            in `XDConv`. The start is that of the depthwise operation.
+            in `XDConv2D`. The start is that of the depthwise operation.
 
     Example:
 
@@ -244,8 +254,8 @@ class XDSeparableConv(SeparableXDLayer, ConvolutionOfAnyRank):
     >>> images = np.random.default_rng(0).normal(size=(2, 9, 9, 3)).astype("float32")
     >>> convolution = keras.layers.SeparableConv2D(4, 3, padding="same")
     >>> expected = convolution(images)
-    >>> operation = layers.XDSeparableConv(
-    ...     2, 4, 3, padding="same", search_pointwise=True
+    >>> operation = layers.XDSeparableConv2D(
+    ...     4, 3, padding="same", search_pointwise=True
     ... )
     >>> operation(images).shape
     TensorShape([2, 9, 9, 4])
@@ -257,28 +267,5 @@ class XDSeparableConv(SeparableXDLayer, ConvolutionOfAnyRank):
     Reference:
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
     """
-
-    def __init__(
-        self,
-        rank: int,
-        filters: int,
-        kernel_size: Sizes,
-        *args: Any,
-        **kwargs: Unpack[XDSeparableOptions],
-    ):
-        self.rank = validation.one_of(rank, RANKS, "rank")
-        super().__init__(filters, kernel_size, *args, **kwargs)
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class XDSeparableConv1D(SeparableXDLayer, keras.layers.SeparableConv1D):
-    """As `XDSeparableConv`, over one spatial axis."""
-
-    rank = 1
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class XDSeparableConv2D(SeparableXDLayer, keras.layers.SeparableConv2D):
-    """As `XDSeparableConv`, over two spatial axes."""
 
     rank = 2

@@ -20,7 +20,7 @@ class CollapseGuard(keras.callbacks.Callback):
     *Collapse*: gradient-based searches over mixtures tend to end in skips and poolings, which
     train fastest and generalize badly. A layer has collapsed when its operations without weights
     have a probability of at least `probability` together. The probabilities are the entries
-    `probability/<operation>` of `describe()`, as `keras_xd.layers.MixedOperation` and cells have
+    `probability/<operation>` of `describe()`, as `keras_xd.layers.MixedOperation2D` and cells have
     them; those of a cell are means over its edges.
 
     *Stall*: an architecture that stays where it was is no result of a search: its rate is too

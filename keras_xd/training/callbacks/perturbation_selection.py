@@ -26,9 +26,19 @@ from keras_xd.training.operation_ablation import (
 class PerturbationSelection(keras.callbacks.Callback):
     """Decides on the cells of a search by what the network loses without each operation.
 
-    At the end of `fit` it does what `keras_xd.training.decide_by_perturbation` does after it, as
-    the relaxation `"perturbation"` of `keras_xd.layers.ArchitectureLogits` needs:
-    `keras_xd.finalize` and `keras_xd.layers.derived_genotype` then give the cells found.
+    Probabilities say how fast an operation trained more than how much the network needs it. So at
+    the end of `fit` every operation is removed by itself, from one edge of all cells of a kind, its
+    probability given to the edge's others in proportion, and the network evaluated: with the metric
+    `m`
+
+        importance(edge, operation) = ± ( m(without it) - m(with all) )
+
+    positive where the network gets worse. The cells are derived by the rule of
+    `keras_xd.genotypes.derive_cell` with the importance in place of the weights, and the logits are
+    changed to say so: `keras_xd.finalize` and `keras_xd.layers.derived_genotype` then give these
+    cells. The relaxation `"perturbation"` of `keras_xd.models.nos_search_network` needs this;
+    `"softmax"` and `"partial"` can have it. It takes one evaluation for each operation of each of
+    the 18 edges of both kinds, and one more.
 
     With `epochs_between` the last epochs of `fit` tune the network between decisions, as in the
     paper. The edges are decided in random order, one of the normal and one of the reduction cells

@@ -11,11 +11,10 @@ from keras_xd.training.callbacks import training_state
 class TemperatureSchedule(keras.callbacks.Callback):
     """Lets the temperature of a search fall linearly.
 
-    In epoch `e`, counted from 0 as by Keras' callbacks, that of every
-    `keras_xd.layers.ArchitectureLogits` with the relaxation `"gumbel"` or `"single_path"` and of
-    every `keras_xd.layers.DashConv` is `start + (end - start) * e / (epochs - 1)`. High ones spread
-    the gradient over all operations of an edge or a tier, low ones keep it to the drawn one. The
-    temperature is a variable, so nothing is retraced, and it is saved with the model.
+    In epoch `e`, counted from 0 as by Keras' callbacks, that of every `DashConv` and of cells with
+    the relaxation `"gumbel"` or `"single_path"` is `start + (end - start) * e / (epochs - 1)`. High
+    ones spread the gradient over all operations of an edge or a tier, low ones keep it to the drawn
+    one. The temperature is a variable, so nothing is retraced, and it is saved with the model.
 
     Args:
         start: the temperature of the first epoch.
@@ -31,21 +30,13 @@ class TemperatureSchedule(keras.callbacks.Callback):
     >>> import keras
     >>> import keras_xd
     >>> import numpy as np
-    >>> names = ("identity", "channel_attention")
-    >>> architecture = keras_xd.layers.ArchitectureLogits(
-    ...     operations=names, relaxation="gumbel"
-    ... )
-    >>> cell = keras_xd.layers.HeterogeneousCell(2, architecture)
-    >>> image = keras.Input((8, 8, 3))
-    >>> model = keras.Model(
-    ...     image, keras.layers.GlobalAveragePooling2D()(cell([image, image]))
-    ... )
-    >>> model.compile("sgd", "mse", jit_compile=False)
+    >>> layer = keras_xd.layers.DashConv1D(2, 3, relaxation="gumbel")
+    >>> model = keras.Sequential([keras.Input((8, 1)), layer])
+    >>> model.compile("sgd", "mse")
     >>> schedule = keras_xd.callbacks.TemperatureSchedule(start=8.0, end=2.0)
-    >>> _ = model.fit(
-    ...     np.ones((2, 8, 8, 3)), np.ones((2, 8)), callbacks=[schedule], verbose=0
-    ... )
-    >>> float(architecture.temperature)
+    >>> x, y = np.ones((2, 8, 1)), np.ones((2, 6, 2))
+    >>> _ = model.fit(x, y, callbacks=[schedule], verbose=0)
+    >>> float(layer.temperature)
     8.0
 
     Reference:

@@ -6,7 +6,9 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_xd import layers, masks
+from keras_xd import layers
+from keras_xd.layers.masked import masks
+from keras_xd.layers.masked.depth_mask import DepthMask
 from keras_xd.testing import check_layer
 
 erf = np.vectorize(math.erf)
@@ -34,7 +36,7 @@ def built(input_shape, learn="KRW", depth=None, **kwargs):
 
 def depth_mask(value=None, blocks=3):
     """A mask over blocks with a given value at the second of three."""
-    mask = layers.DepthMask(blocks)
+    mask = DepthMask(blocks)
     mask.build((None, blocks))
     if value is not None:
         mask.length.assign([masks.sigmoid_offset(value, 0.0, mask.temperature)])
@@ -234,7 +236,7 @@ def test_other_costs_are_those_of_the_pruned_block():
         ({"learn": "KRWD"}, "letters among 'KRW'. Received: learn='KRWD'"),
         ({"network": "mlp"}, "network='mlp'"),
         ({"depth": 3}, "depth=3"),
-        ({"depth": layers.DepthMask(3), "index": 3}, "from 0 to 2. Received: index=3, blocks=3"),
+        ({"depth": DepthMask(3), "index": 3}, "from 0 to 2. Received: index=3, blocks=3"),
         ({"statistics": "none"}, "statistics='none'"),
         ({"rendering": "both"}, "rendering='both'"),
         ({"counting": True}, "counting=True"),

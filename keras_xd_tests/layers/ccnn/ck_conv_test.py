@@ -8,7 +8,9 @@ import tensorflow as tf
 from keras import ops
 
 import keras_xd
-from keras_xd import layers, masks
+from keras_xd import layers
+from keras_xd.layers.ccnn.ck_conv import CKConv
+from keras_xd.layers.masked import masks
 from keras_xd.testing import check_layer
 
 
@@ -18,7 +20,7 @@ def network(**kwargs):
 
 
 def built(input_shape, own=None, rank=None, **kwargs):
-    layer = layers.CKConv(rank or len(input_shape) - 2, own or network(), seed=1, **kwargs)
+    layer = CKConv(rank or len(input_shape) - 2, own or network(), seed=1, **kwargs)
     layer.build(input_shape)
     layer.bias.assign(np.linspace(-1, 1, layer.bias.shape[0]))
     return layer
@@ -50,13 +52,11 @@ def numpy_kernel(layer):
 def test_layer():
     arguments = {"activation": "gelu", "seed": 1}
     in_space = {"learn_resolution": True, "convolution": "direct"}
-    check_layer(
-        layers.CKConv, {**arguments, **in_space, "rank": 1, "padding": "causal"}, (2, 12, 3)
-    )
+    check_layer(CKConv, {**arguments, **in_space, "rank": 1, "padding": "causal"}, (2, 12, 3))
     arguments |= {"rank": 2, "kernel_size": (5, 4), "initial_kernel_size": 4.0}
     arguments |= {"padding": "circular", "data_format": "channels_first", "learn_resolution": True}
     options = {"run_jit": False, "run_mixed_precision": False}
-    check_layer(layers.CKConv, arguments, (2, 3, 5, 6), **options)
+    check_layer(CKConv, arguments, (2, 3, 5, 6), **options)
 
 
 @pytest.mark.parametrize("scaling", ["mask", "taps"])
@@ -258,7 +258,7 @@ def test_a_configuration_of_former_files_makes_the_former_kernel(rng):
 )
 def test_bad_arguments_are_refused(kwargs, message):
     with pytest.raises(ValueError, match=message):
-        layers.CKConv(**{"rank": 1, **kwargs})
+        CKConv(**{"rank": 1, **kwargs})
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_the_rank_is_that_of_the_class(rank, rng):
     shape = (2, 8, 6)[: rank + 1] + (3,)
     x = rng.normal(size=shape).astype("float32")
     network = layers.KernelNetwork("magnet", units=4, seed=1)
-    expected = layers.CKConv(rank, network, seed=2)(x)
+    expected = CKConv(rank, network, seed=2)(x)
     for layer_class in ((layers.CKConv1D, layers.CKConv2D), (layers.FlexConv1D, layers.FlexConv2D)):
         layer = layer_class[rank - 1](network, seed=2)
         np.testing.assert_allclose(layer(x), expected, atol=1e-6)

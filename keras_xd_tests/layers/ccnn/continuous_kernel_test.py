@@ -6,6 +6,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_xd import layers
+from keras_xd.layers.ccnn.ck_conv import CKConv
 from keras_xd.layers.ccnn.continuous_kernel import standardized
 
 CHANNELS = 64
@@ -31,7 +32,7 @@ GRIDS = [
 
 
 def made(kind, frequency, sizes, taps, padding, **kwargs):
-    layer = layers.CKConv(
+    layer = CKConv(
         len(sizes),
         layers.KernelNetwork(kind, frequency=frequency, seed=3),
         taps,

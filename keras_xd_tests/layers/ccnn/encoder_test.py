@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_xd import layers, masks
+from keras_xd import layers
+from keras_xd.layers.masked import masks
 from keras_xd.testing import check_config
 from keras_xd_tests.sample_models import randomize
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import keras_xd
 from keras_xd import layers
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.layers.cells.relaxation import PATHS, WITH_EDGES
 from keras_xd.testing import assert_close
 from keras_xd_tests.layers.cells import cell_references
@@ -19,7 +20,7 @@ FEW = ("channel_attention", "identity", "dilated_3")
 
 
 def drawn_cell(relaxation, names=NAMES, reduction=False, **options):
-    weights = layers.ArchitectureLogits(reduction, names, seed=1, relaxation=relaxation)
+    weights = ArchitectureLogits(reduction, names, seed=1, relaxation=relaxation)
     return layers.HeterogeneousCell(4, weights, reduction, **options)
 
 
@@ -41,7 +42,7 @@ def network(relaxation, reductions=(False, True, False), size=4):
 
     With the batch size of the data nothing is traced again for them.
     """
-    kinds = [layers.ArchitectureLogits(r, FEW[1:], 1 + r, relaxation) for r in (False, True)]
+    kinds = [ArchitectureLogits(r, FEW[1:], 1 + r, relaxation) for r in (False, True)]
     before = x = inputs = keras.Input((size, size, 3), batch_size=2)
     reduced = False
     for number, reduction in enumerate(reductions):
@@ -206,17 +207,17 @@ def test_operations_are_drawn_under_xla(relaxation, rng):
 
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ValueError, match="XD-operations cannot be drawn"):
-        layers.ArchitectureLogits(operations=("identity", "xd_3"), relaxation="gumbel")
+        ArchitectureLogits(operations=("identity", "xd_3"), relaxation="gumbel")
     with pytest.raises(ValueError, match="`relaxation`"):
-        layers.ArchitectureLogits(relaxation="fair")
+        ArchitectureLogits(relaxation="fair")
     with pytest.raises(ValueError, match="Cells with `edge_layers`"):
         drawn_cell("gumbel", edge_layers=True)
 
 
 def test_files_of_before_are_searches_by_softmax():
-    config = layers.ArchitectureLogits(operations=NAMES).get_config()
+    config = ArchitectureLogits(operations=NAMES).get_config()
     assert config.pop("relaxation") == "softmax"
-    weights = layers.ArchitectureLogits.from_config(config)
+    weights = ArchitectureLogits.from_config(config)
     weights.build()
     assert weights.relaxation == "softmax" and len(weights.weights) == 1
 
@@ -227,7 +228,7 @@ def test_files_of_before_are_searches_by_softmax():
 )
 def test_searches_train_what_is_drawn(relaxation, mode, rng, request):
     """In a pass or two, step by step and in a graph."""
-    weights = layers.ArchitectureLogits(False, ("dynamic_3", "identity"), 1, relaxation)
+    weights = ArchitectureLogits(False, ("dynamic_3", "identity"), 1, relaxation)
     inputs = keras.Input((4, 4, 3))
     cell = layers.HeterogeneousCell(2, weights, partial_channels=1)
     x = keras.layers.GlobalAveragePooling2D()(cell([inputs, inputs]))

@@ -11,6 +11,8 @@ from scipy import special
 
 from keras_xd import genotypes, layers
 from keras_xd.layers.cells import edge_products
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
+from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
 from keras_xd.layers.cells.chosen_operation import chosen_outcome
 from keras_xd.layers.cells.dynamic_conv import DynamicKernel
 from keras_xd.layers.cells.edge_operations import Edge
@@ -29,9 +31,9 @@ def layer_of(name, filters, strides):
     if name.startswith("dynamic"):
         return DynamicKernel(int(name[-1]), affine=False, dilation_rate=2 if name in DILATED else 1)
     if name == "spatial_attention":
-        return layers.SpatialAttention(strides, affine=False)
+        return SpatialAttention(strides, affine=False)
     if name == "channel_attention":
-        return layers.ChannelAttention()
+        return ChannelAttention()
     return FeatureOperation(filters, name, strides, affine=False)
 
 
@@ -96,7 +98,7 @@ def test_weights_are_drawn_as_layers_draw_them():
     filters, count, strides = 32, 12, 2
     edges = FusedEdgeOps(filters, NAMES, strides=[strides], nodes=[0] * count)
     edges.build()
-    cell = layers.HeterogeneousCell(filters, layers.ArchitectureLogits())
+    cell = layers.HeterogeneousCell(filters, ArchitectureLogits())
     for name in NAMES:
         drawn, filled = (cell.make_operation(name, strides, name) for _ in range(2))
         for layer in (drawn, filled):

@@ -7,7 +7,14 @@ from keras import ops
 
 import keras_xd
 from keras_xd import layers
-from keras_xd.layers.cells.dynamic_conv import WAYS, DynamicKernel, dynamic_depthwise_conv, widened
+from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
+from keras_xd.layers.cells.dynamic_conv import (
+    WAYS,
+    DynamicConv2D,
+    DynamicKernel,
+    dynamic_depthwise_conv,
+    widened,
+)
 from keras_xd.layers.cells.features import FactorizedReduce, FeatureOperation, ReLUConvBN
 from keras_xd.layers.cells.genotypes import (
     DYNAMIC_OPERATIONS,
@@ -28,12 +35,12 @@ def calibrated(layer, x):
 
 
 CASES = [
-    (layers.ChannelAttention, {}, (3, 4, 5, 32), cell_references.channel_attention),
-    (layers.SpatialAttention, {"affine": True}, (3, 5, 4, 32), cell_references.spatial_attention),
-    (layers.SpatialAttention, {"strides": 2}, (3, 5, 4, 32), cell_references.spatial_attention),
+    (ChannelAttention, {}, (3, 4, 5, 32), cell_references.channel_attention),
+    (SpatialAttention, {"affine": True}, (3, 5, 4, 32), cell_references.spatial_attention),
+    (SpatialAttention, {"strides": 2}, (3, 5, 4, 32), cell_references.spatial_attention),
     (DynamicKernel, {"kernel_size": 3}, (3, 4, 5, 16), cell_references.dynamic_kernel),
     (
-        layers.DynamicConv2D,
+        DynamicConv2D,
         {"kernel_size": 3, "strides": 2},
         (3, 5, 4, 16),
         cell_references.dynamic_convolution,
@@ -123,16 +130,16 @@ def test_kernels_are_summed_before_the_convolution(rng):
 
 
 COUNTS = [
-    (layers.ChannelAttention, {}, (6, 7, 64), 2 * 64 * 4, 2 * 64 * 4),
+    (ChannelAttention, {}, (6, 7, 64), 2 * 64 * 4, 2 * 64 * 4),
     (
-        layers.SpatialAttention,
+        SpatialAttention,
         {"strides": 2},
         (6, 7, 64),
         64 * 4 + 2 * 4 + 9 * 4,
         12 * (64 * 4 + 9 * 4),
     ),
     (
-        layers.DynamicConv2D,  # bottleneck, transform, context and decode, then the convolution
+        DynamicConv2D,  # bottleneck, transform, context and decode, then the convolution
         {"kernel_size": 5, "strides": 2},
         (7, 6, 16),
         2 * 16 * 2 + 16 * 25 + 2 * 2,
@@ -168,7 +175,7 @@ def test_numbers_of_parameters_and_multiply_adds(layer_class, arguments, shape, 
 
 
 def test_dynamic_convolutions_have_the_parameters_of_the_paper():
-    layers_of_paper = [layers.DynamicConv2D(3) for _ in range(3)]
+    layers_of_paper = [DynamicConv2D(3) for _ in range(3)]
     for layer, channels in zip(layers_of_paper, (64, 128, 256), strict=True):
         layer.build((None, 8, 8, channels))
     counts = [np.prod(v.shape) for layer in layers_of_paper for v in layer.trainable_variables]
@@ -178,9 +185,9 @@ def test_dynamic_convolutions_have_the_parameters_of_the_paper():
 @pytest.mark.parametrize(
     "operation, other",
     [
-        ("dynamic_5", layers.DynamicConv2D(5)),
-        ("spatial_attention", layers.SpatialAttention()),
-        ("channel_attention", layers.ChannelAttention()),
+        ("dynamic_5", DynamicConv2D(5)),
+        ("spatial_attention", SpatialAttention()),
+        ("channel_attention", ChannelAttention()),
     ],
 )
 def test_a_calibration_has_the_sizes_of_its_operation_and_a_gate(operation, other):
@@ -226,8 +233,8 @@ AFFINE = {"reduction": 2, "affine": True}
 @pytest.mark.parametrize(
     "layer_class, arguments",
     [
-        (layers.ChannelAttention, {"reduction": 2}),
-        (layers.SpatialAttention, {"strides": 2, **AFFINE}),
+        (ChannelAttention, {"reduction": 2}),
+        (SpatialAttention, {"strides": 2, **AFFINE}),
         (FactorizedReduce, {"filters": 3, "affine": True}),
         (FeatureOperation, {"filters": 3, "operation": "dilated_3", "strides": 2}),
         (layers.SelfCalibration, {"operation": "dynamic_3", "gate": "zero", **AFFINE}),
@@ -241,27 +248,27 @@ def test_is_a_keras_layer(layer_class, arguments):
 def test_configurations():
     check_config(ReLUConvBN, {"filters": 3, "affine": True})
     check_config(DynamicKernel, {"kernel_size": 3, **AFFINE})
-    check_config(layers.DynamicConv2D, {"kernel_size": 3, "strides": 2, **AFFINE})
+    check_config(DynamicConv2D, {"kernel_size": 3, "strides": 2, **AFFINE})
     check_config(layers.SelfCalibration, {"operation": "spatial_attention", "gate": None})
 
 
 def test_few_channels_leave_one():
     x = np.ones((1, 2, 2, 3))
-    assert layers.ChannelAttention()(x).shape == (1, 1, 1, 3)
-    assert layers.SpatialAttention()(x).shape == (1, 2, 2, 1)
+    assert ChannelAttention()(x).shape == (1, 1, 1, 3)
+    assert SpatialAttention()(x).shape == (1, 2, 2, 1)
     assert DynamicKernel()(x).shape == (1, 3, 3, 3)
 
 
 @pytest.mark.parametrize(
     "layer_class, arguments, message",
     [
-        (layers.ChannelAttention, {"reduction": 0}, "`reduction`"),
-        (layers.SpatialAttention, {"reduction": 0}, "`reduction`"),
-        (layers.SpatialAttention, {"strides": -1}, "`strides`"),
-        (layers.DynamicConv2D, {"kernel_size": 4}, "odd"),
-        (layers.DynamicConv2D, {"kernel_size": 0}, "`kernel_size`"),
-        (layers.DynamicConv2D, {"strides": 0}, "`strides`"),
-        (layers.DynamicConv2D, {"reduction": 1.5}, "`reduction`"),
+        (ChannelAttention, {"reduction": 0}, "`reduction`"),
+        (SpatialAttention, {"reduction": 0}, "`reduction`"),
+        (SpatialAttention, {"strides": -1}, "`strides`"),
+        (DynamicConv2D, {"kernel_size": 4}, "odd"),
+        (DynamicConv2D, {"kernel_size": 0}, "`kernel_size`"),
+        (DynamicConv2D, {"strides": 0}, "`strides`"),
+        (DynamicConv2D, {"reduction": 1.5}, "`reduction`"),
         (FeatureOperation, {"filters": 0, "operation": "identity"}, "`filters`"),
         (FeatureOperation, {"filters": 4, "operation": "dynamic_3"}, "`operation`"),
         (FeatureOperation, {"filters": 4, "operation": "identity", "strides": 3}, "`strid"),
@@ -280,10 +287,10 @@ def test_bad_arguments(layer_class, arguments, message):
 @pytest.mark.parametrize(
     "layer, shape, message",
     [
-        (layers.ChannelAttention(), (None, 4, None, 4), "to be known"),
-        (layers.SpatialAttention(), (None, 4, None, 4), "to be known"),
-        (layers.DynamicConv2D(), (None, 4, 4), "inputs of 4 axes"),
-        (layers.DynamicConv2D(), (None, 4, 4, 4, 4), "inputs of 4 axes"),
+        (ChannelAttention(), (None, 4, None, 4), "to be known"),
+        (SpatialAttention(), (None, 4, None, 4), "to be known"),
+        (DynamicConv2D(), (None, 4, 4), "inputs of 4 axes"),
+        (DynamicConv2D(), (None, 4, 4, 4, 4), "inputs of 4 axes"),
         (layers.SelfCalibration("dynamic_3"), (None, None, 4, 4), "to be known"),
         (FeatureOperation(4, "dilated_3"), (None, None, 4, 3), "to be known"),
         (FeatureOperation(4, "max_pooling_3"), (None, 4, 4, 3), "as many `filters` as chan"),

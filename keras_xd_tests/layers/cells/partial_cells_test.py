@@ -6,6 +6,7 @@ import pytest
 
 import keras_xd
 from keras_xd import genotypes, layers, models
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.testing import assert_close
 from keras_xd.training.operation_ablation import removable_architectures
 from keras_xd_tests.layers.cells import cell_references
@@ -16,7 +17,7 @@ GAEA = {"relaxation": "partial", "update": "exponentiated_gradient", "tiers": 1}
 
 
 def weights_of(rng, reduction=False, relaxation="partial"):
-    weights = layers.ArchitectureLogits(reduction, NAMES, seed=1, relaxation=relaxation)
+    weights = ArchitectureLogits(reduction, NAMES, seed=1, relaxation=relaxation)
     weights.build()
     weights.logits.assign(rng.standard_normal((18, 4)))
     if relaxation == "partial":
@@ -67,7 +68,7 @@ def test_other_relaxations_have_all_channels(rng):
 def test_a_step_of_gaea_is_that_of_numpy(rng):
     """θ ← θ exp(-η g), clamped and normalised, by numerical derivatives of the whole cell."""
     names, size, rate = ("dilated_3", "identity"), 4, 2.0
-    weights = layers.ArchitectureLogits(operations=names, **GAEA)
+    weights = ArchitectureLogits(operations=names, **GAEA)
     cell = layers.HeterogeneousCell(8, weights)
     inputs = keras.Input((size, size, 3))
     model = keras.Model(inputs, cell([inputs, inputs]))
@@ -107,7 +108,7 @@ def test_a_step_of_gaea_is_that_of_numpy(rng):
 
 
 def test_a_search_by_gaea_is_saved_and_finalized(rng, tmp_path):
-    weights = layers.ArchitectureLogits(True, ("identity", "dilated_3"), 1, **GAEA)
+    weights = ArchitectureLogits(True, ("identity", "dilated_3"), 1, **GAEA)
     inputs = keras.Input((4, 4, 3), batch_size=8)
     x = layers.HeterogeneousCell(8, weights, True, name="cell")([inputs, inputs])
     outputs = keras.layers.Dense(2)(keras.layers.GlobalAveragePooling2D()(x))
@@ -156,7 +157,7 @@ def test_a_search_by_gaea_is_saved_and_finalized(rng, tmp_path):
 )
 def test_bad_arguments_of_updates_and_tiers(arguments, message):
     with pytest.raises(ValueError, match=message):
-        layers.ArchitectureLogits(**{"operations": NAMES, **arguments})
+        ArchitectureLogits(**{"operations": NAMES, **arguments})
 
 
 def test_one_tier_is_told_where_it_matters(rng):

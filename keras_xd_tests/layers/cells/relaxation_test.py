@@ -4,8 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd import genotypes, layers
+from keras_xd import genotypes
 from keras_xd.core.tracing import traced_part
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.layers.cells.genotypes import cell_of_weights
 from keras_xd.layers.cells.relaxation import PATHS, drawn_cell, drawn_paths
 
@@ -171,7 +172,7 @@ SMALL = ("dynamic_3", "identity", "dilated_3")
 
 
 def test_shares_are_the_softmax_of_the_logits(rng):
-    architecture = layers.ArchitectureLogits(operations=SMALL)
+    architecture = ArchitectureLogits(operations=SMALL)
     architecture.build()
     logits = rng.standard_normal((18, 3))
     architecture.logits.assign(logits)
@@ -183,7 +184,7 @@ def test_shares_are_the_softmax_of_the_logits(rng):
 
 
 def test_logits_begin_small_and_are_reproducible():
-    first, second, other = (layers.ArchitectureLogits(seed=seed) for seed in (1, 1, 2))
+    first, second, other = (ArchitectureLogits(seed=seed) for seed in (1, 1, 2))
     for architecture in (first, second, other):
         architecture.build()
     values = [keras.ops.convert_to_numpy(a.logits) for a in (first, second, other)]
@@ -193,11 +194,11 @@ def test_logits_begin_small_and_are_reproducible():
 
 
 def test_configuration_and_bad_arguments():
-    architecture = layers.ArchitectureLogits(True, SMALL, seed=4, name="architecture")
+    architecture = ArchitectureLogits(True, SMALL, seed=4, name="architecture")
     config = json.loads(json.dumps(architecture.get_config()))
     assert config["operations"] == list(SMALL)
-    assert layers.ArchitectureLogits.from_config(config).get_config() == architecture.get_config()
+    assert ArchitectureLogits.from_config(config).get_config() == architecture.get_config()
     with pytest.raises(ValueError, match="make features"):
-        layers.ArchitectureLogits(operations=("dynamic_3", "dynamic_5"))
+        ArchitectureLogits(operations=("dynamic_3", "dynamic_5"))
     with pytest.raises(ValueError, match="different names"):
-        layers.ArchitectureLogits(operations=("identity", "identity"))
+        ArchitectureLogits(operations=("identity", "identity"))

@@ -7,6 +7,7 @@ import keras_xd
 from keras_xd import genotypes, layers
 from keras_xd.core.searchable import model_variables
 from keras_xd.graph import cloning
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.testing import assert_close
 from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.cells.cell_references import randomized
@@ -49,7 +50,7 @@ def network():
 
     With the batch size of the data nothing is traced again for them.
     """
-    kinds = [layers.ArchitectureLogits(r, FEW, seed=1 + r) for r in (False, True)]
+    kinds = [ArchitectureLogits(r, FEW, seed=1 + r) for r in (False, True)]
     before = x = inputs = keras.Input((4, 4, 3), batch_size=2)
     reduced = False
     for number, reduction in enumerate((False, True, False)):
@@ -74,7 +75,7 @@ def network():
 def test_cell_and_its_finalized_one_equal_numpy(
     reduction, previous, parts, names, edge_layers, rng
 ):
-    architecture = layers.ArchitectureLogits(reduction, names, seed=1)
+    architecture = ArchitectureLogits(reduction, names, seed=1)
     arguments = (4, architecture, reduction, previous, parts)
     cell = layers.HeterogeneousCell(*arguments, edge_layers=edge_layers, name="cell")
     x = inputs_of(rng, previous)
@@ -96,7 +97,7 @@ def test_cell_and_its_finalized_one_equal_numpy(
 
 def test_gates_start_at_zero_and_are_kept(rng, tmp_path):
     names = ("identity", "channel_attention", "dynamic_3")
-    architecture = layers.ArchitectureLogits(operations=names, seed=1)
+    architecture = ArchitectureLogits(operations=names, seed=1)
     cell = layers.HeterogeneousCell(4, architecture, calibration_gate="zero", name="cell")
     x = inputs_of(rng)
     cell.build([value.shape for value in x])
@@ -127,14 +128,14 @@ def test_gates_start_at_zero_and_are_kept(rng, tmp_path):
 
 
 def test_a_configuration_without_the_gate_is_that_of_the_paper():
-    cell = layers.HeterogeneousCell(2, layers.ArchitectureLogits(operations=FEW))
+    cell = layers.HeterogeneousCell(2, ArchitectureLogits(operations=FEW))
     config = cell.get_config()
     assert config.pop("calibration_gate") is None
     cell = layers.HeterogeneousCell.from_config(config)
     cell.build([(None, 4, 4, 3)] * 2)
     assert cell.calibration_gate is None and cell.calibration_gates is None
     # Nor is there anything to gate among features alone.
-    features = layers.ArchitectureLogits(operations=("identity", "dilated_3"))
+    features = ArchitectureLogits(operations=("identity", "dilated_3"))
     cell = layers.HeterogeneousCell(2, features, calibration_gate="zero")
     cell.build([(None, 4, 4, 3)] * 2)
     assert cell.calibration_gates is None
@@ -181,9 +182,7 @@ def test_training_equals_that_of_layers(rng):
     """Outputs, gradients and statistics are those of one layer for each operation and edge."""
     names = ("separable_3", "max_pooling_3", "identity", "spatial_attention", "dynamic_3")
     together, apart = (
-        layers.HeterogeneousCell(
-            4, layers.ArchitectureLogits(True, names), True, edge_layers=edge_layers
-        )
+        layers.HeterogeneousCell(4, ArchitectureLogits(True, names), True, edge_layers=edge_layers)
         for edge_layers in (False, True)
     )
     x = [keras.ops.convert_to_tensor(rng.random((3, 5, 5, n), "float32")) for n in (5, 6)]
@@ -218,7 +217,7 @@ def test_training_equals_that_of_layers(rng):
 
 def test_a_frozen_cell_keeps_its_statistics(rng):
     names = ("dilated_3", "max_pooling_3")
-    cell = layers.HeterogeneousCell(4, layers.ArchitectureLogits(operations=names, seed=1))
+    cell = layers.HeterogeneousCell(4, ArchitectureLogits(operations=names, seed=1))
     x = inputs_of(rng)
     cell(x)
     cell.trainable = False
@@ -236,14 +235,14 @@ def old_config(cell):
 
 
 def test_configurations_of_before_have_a_layer_for_each_operation():
-    cell = layers.HeterogeneousCell(2, layers.ArchitectureLogits(operations=SMALL, seed=1))
+    cell = layers.HeterogeneousCell(2, ArchitectureLogits(operations=SMALL, seed=1))
     assert not cell.edge_layers
     assert layers.HeterogeneousCell.from_config(old_config(cell)).edge_layers
     assert not layers.HeterogeneousCell.from_config(cell.get_config()).edge_layers
 
 
 def test_xd_operations_are_switched_on_by_name(rng):
-    architecture = layers.ArchitectureLogits(operations=("identity", "xd_3"), seed=1)
+    architecture = ArchitectureLogits(operations=("identity", "xd_3"), seed=1)
     cell = layers.HeterogeneousCell(2, architecture)
     x = rng.standard_normal((2, 2, 2, 3)).astype("float32")
     inputs = keras.Input((2, 2, 3), batch_size=2)
@@ -275,7 +274,7 @@ def test_xd_operations_are_switched_on_by_name(rng):
 
 def test_complexity_is_the_expectation(rng):
     names = ("dilated_3", "identity", "spatial_attention", "channel_attention", "dynamic_3")
-    architecture = layers.ArchitectureLogits(True, names, seed=1)
+    architecture = ArchitectureLogits(True, names, seed=1)
     cell = layers.HeterogeneousCell(16, architecture, reduction=True, previous_reduction=True)
     x = [keras.Input((8, 8, 6)), keras.Input((4, 4, 5))]
     model = keras.Model(x, cell(x))
@@ -315,13 +314,13 @@ def test_derived_genotype_is_that_of_the_shared_weights(rng):
     kinds = [genotypes.derive_cell(np.asarray(cell.architecture.logits), FEW) for cell in cells[:2]]
     assert found == genotypes.Genotype(*kinds)
     x = keras.Input((4, 4, 3))
-    other = layers.HeterogeneousCell(2, layers.ArchitectureLogits(operations=FEW))([x, x])
+    other = layers.HeterogeneousCell(2, ArchitectureLogits(operations=FEW))([x, x])
     with pytest.raises(ValueError, match="1 normal and 0 reduction"):
         layers.derived_genotype(keras.Model(x, other))
 
 
 def test_describe_and_random_architecture():
-    architecture = layers.ArchitectureLogits(operations=SMALL)
+    architecture = ArchitectureLogits(operations=SMALL)
     cell = layers.HeterogeneousCell(2, architecture)
     cell.build([(None, 4, 4, 3)] * 2)
     architecture.logits.assign(np.zeros((18, 3)))
@@ -341,7 +340,7 @@ def test_describe_and_random_architecture():
 
 
 def test_bad_arguments():
-    architecture = layers.ArchitectureLogits(operations=SMALL)
+    architecture = ArchitectureLogits(operations=SMALL)
     with pytest.raises(ValueError, match="`filters`"):
         layers.HeterogeneousCell(0, architecture)
     with pytest.raises(ValueError, match="ArchitectureLogits"):
@@ -350,10 +349,10 @@ def test_bad_arguments():
         layers.HeterogeneousCell(2, architecture, reduction=True)
     with pytest.raises(ValueError, match="must divide"):
         layers.HeterogeneousCell(2, architecture, partial_channels=4)
-    halving = layers.ArchitectureLogits(True, ["identity", "average_pooling_3"])
+    halving = ArchitectureLogits(True, ["identity", "average_pooling_3"])
     with pytest.raises(ValueError, match="two channels.*filters=2, partial_channels=2"):
         layers.HeterogeneousCell(2, halving, reduction=True, partial_channels=2)
-    others = layers.ArchitectureLogits(True, ["max_pooling_3", "average_pooling_3"])
+    others = ArchitectureLogits(True, ["max_pooling_3", "average_pooling_3"])
     assert layers.HeterogeneousCell(1, others, reduction=True).operation_filters == 1
     with pytest.raises(ValueError, match="edge_layers"):
         layers.HeterogeneousCell(2, architecture, edge_layers="no")
@@ -365,7 +364,7 @@ def test_a_cell_of_float64(others, rng):
     cells, outputs = [], []
     inputs = inputs_of(rng)
     for dtype in ("float32", "float64"):
-        architecture = layers.ArchitectureLogits(operations=("separable_3", *others), seed=1)
+        architecture = ArchitectureLogits(operations=("separable_3", *others), seed=1)
         cells.append(layers.HeterogeneousCell(2, architecture, dtype=dtype))
         cells[-1].build([x.shape for x in inputs])
         cells[-1].set_weights(cells[0].get_weights())

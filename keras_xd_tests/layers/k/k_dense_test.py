@@ -5,6 +5,7 @@ import pytest
 from keras_xd import kmatrix, layers
 from keras_xd.core.searchable import architecture_variables, searchable_layers
 from keras_xd.kmatrix import constructions
+from keras_xd.layers.k.k_dense import KDense, KLayer
 from keras_xd.testing import assert_close, check_layer
 
 
@@ -36,7 +37,7 @@ def test_equals_the_definition(inputs, units, depth, radix, size, warm_start, rn
     options = {"activation": "tanh", "bias_initializer": "normal", "seed": 5}
     x = rng.standard_normal((3, inputs))
     for dtype, tolerance in (("float32", 1e-5), ("float64", 1e-14)):
-        layer = layers.KDense(units, depth, radix, warm_start=warm_start, **options, dtype=dtype)
+        layer = KDense(units, depth, radix, warm_start=warm_start, **options, dtype=dtype)
         outputs = np.array(layer(x.astype(dtype)))
         expected = np.tanh(x @ dense_kernel(layer, inputs) + keras.ops.convert_to_numpy(layer.bias))
         assert_close(outputs, expected, tolerance)
@@ -47,20 +48,20 @@ def test_equals_the_definition(inputs, units, depth, radix, size, warm_start, rn
 
 def test_starts(rng):
     x = rng.standard_normal((4, 12)).astype("float32")
-    assert_close(np.array(layers.KDense(12, depth=3, warm_start="identity")(x)), x)
-    padded = np.array(layers.KDense(20, warm_start="identity")(x))
+    assert_close(np.array(KDense(12, depth=3, warm_start="identity")(x)), x)
+    padded = np.array(KDense(20, warm_start="identity")(x))
     assert_close(padded, np.pad(x, [(0, 0), (0, 8)]))
-    orthogonal = layers.KDense(12, seed=1)
+    orthogonal = KDense(12, seed=1)
     norms = np.linalg.norm(np.array(orthogonal(x)), axis=1)
     np.testing.assert_allclose(norms, np.linalg.norm(x, axis=1), rtol=1e-5)
-    again = layers.KDense.from_config(orthogonal.get_config())
+    again = KDense.from_config(orthogonal.get_config())
     np.testing.assert_array_equal(np.array(again(x)), np.array(orthogonal(x)))
-    other = np.array(layers.KDense(12, seed=2)(x))
+    other = np.array(KDense(12, seed=2)(x))
     assert np.abs(other - np.array(again(x))).max() > 0.1
 
 
 def test_more_axes_and_unknown_sizes(rng):
-    layer = layers.KDense(5)
+    layer = KDense(5)
     inputs = keras.Input((None, 4, 7), name="inputs")
     model = keras.Model(inputs, layer(inputs))
     assert model.output.shape == (None, None, 4, 5)
@@ -71,7 +72,7 @@ def test_more_axes_and_unknown_sizes(rng):
 def test_parameters_grow_as_n_log_n():
     for exponent, warm_start, parts in ((6, "random_orthogonal", 1), (10, "random_unitary", 2)):
         n = 2**exponent
-        layer = layers.KDense(n, warm_start=warm_start)
+        layer = KDense(n, warm_start=warm_start)
         layer.build((None, n))
         assert layer.count_params() == parts * 2 * n * 2 * exponent + n
 
@@ -100,11 +101,11 @@ def test_parameters_grow_as_n_log_n():
     ids=["unitary", "identity"],
 )
 def test_layer_checks(arguments, shape):
-    check_layer(layers.KDense, arguments, shape, run_jit="depth" in arguments)
+    check_layer(KDense, arguments, shape, run_jit="depth" in arguments)
 
 
 def test_is_a_model_weight_and_no_search_space():
-    model = keras.Sequential([keras.Input((8,)), layers.KDense(4)])
+    model = keras.Sequential([keras.Input((8,)), KDense(4)])
     assert not searchable_layers(model)
     assert not architecture_variables(model)
     assert len(model.trainable_variables) == 2
@@ -124,7 +125,7 @@ def test_is_a_model_weight_and_no_search_space():
 )
 def test_bad_input(arguments, shape, message):
     with pytest.raises(ValueError, match=message):
-        layers.KDense(**{"units": 4, **arguments}).build(shape)
+        KDense(**{"units": 4, **arguments}).build(shape)
 
 
 @pytest.mark.parametrize(("inputs", "units"), [(33, 60), (64, 10)])
@@ -133,9 +134,7 @@ def test_random_unitary_outputs_have_the_variance_of_a_dense_layer(inputs, units
     found, expected = [], []
     for seed in range(6):
         keras.utils.set_random_seed(seed)
-        found.append(
-            np.var(np.asarray(layers.KDense(units, warm_start="random_unitary", seed=seed)(x)))
-        )
+        found.append(np.var(np.asarray(KDense(units, warm_start="random_unitary", seed=seed)(x))))
         expected.append(np.var(np.asarray(keras.layers.Dense(units)(x))))
     assert 0.93 < np.sqrt(np.mean(found) / np.mean(expected)) < 1.07
 
@@ -143,7 +142,7 @@ def test_random_unitary_outputs_have_the_variance_of_a_dense_layer(inputs, units
 def test_real_matrices_compute_no_imaginary_parts():
     counts = []
     for warm_start in ("random_orthogonal", "random_unitary"):
-        layer = layers.KDense(1024, depth=2, warm_start=warm_start)
+        layer = KDense(1024, depth=2, warm_start=warm_start)
         layer.build((None, 1024))
         assert layer.plan.group_sizes == (32, 32)
         counts.append(layer.multiply_adds((None, 1024)))
@@ -153,7 +152,7 @@ def test_real_matrices_compute_no_imaginary_parts():
 @pytest.mark.parametrize("inputs, units, depth, radix", [(12, 20, 2, None), (30, 7, 1, (5, 6))])
 def test_it_is_a_family_of_structured_layers(inputs, units, depth, radix, rng):
     x = rng.normal(size=(3, 2, inputs)).astype("float32")
-    layer = layers.KDense(units, depth, radix, bias_initializer="normal")
+    layer = KDense(units, depth, radix, bias_initializer="normal")
     expected = layer(x)
     sizes = {"radix": radix, "depth": depth}
     other = layers.StructuredDense(
@@ -167,7 +166,7 @@ def test_it_is_a_family_of_structured_layers(inputs, units, depth, radix, rng):
 
 def kernel_of_pair(weights, n, radix=None):
     """The kernel that one K-matrix of a K-layer is for an axis of n entries."""
-    single = layers.KDense(n, len(weights), radix, use_bias=False, dtype="float64")
+    single = KDense(n, len(weights), radix, use_bias=False, dtype="float64")
     single.build((None, n))
     single.kernel.assign(weights)
     return dense_kernel(single, n)
@@ -178,7 +177,7 @@ def kernel_of_pair(weights, n, radix=None):
 def test_a_k_layer_is_a_sum_over_pairs_of_channels(sizes, data_format, rng):
     """Beside a loop over single channels, each axis multiplied by its matrix in NumPy."""
     options = {"data_format": data_format, "bias_initializer": "normal", "activation": "tanh"}
-    layer = layers.KLayer(2, depth=3, seed=4, **options)
+    layer = KLayer(2, depth=3, seed=4, **options)
     x = rng.standard_normal((2, *sizes, 3))
     last = data_format == "channels_last"
     outputs = np.asarray(layer((x if last else np.moveaxis(x, -1, 1)).astype("float32")))
@@ -200,11 +199,11 @@ def test_a_k_layer_is_a_sum_over_pairs_of_channels(sizes, data_format, rng):
 def test_a_k_layer_starts_with_the_variance_of_its_inputs(rng):
     x = rng.standard_normal((50, 8, 8, 6))
     for size in (8, 7):
-        layer = layers.KLayer(20, depth=3, radix=4, seed=0)
+        layer = KLayer(20, depth=3, radix=4, seed=0)
         assert 0.8 < np.var(layer(x[:, :size, :size])) < 1.2
     kernel = kernel_of_pair(layer.kernels[1][5], 7, 4) * np.sqrt(7 / 8)  # a corner of 8 × 8
     assert np.linalg.norm(kernel, 2) < 1 + 1e-6
-    layer = layers.KLayer(2, seed=0)
+    layer = KLayer(2, seed=0)
     layer.build((None, 6, 5, 3))
     for weights, n, scale in ((layer.kernels[0][4], 6, 1 / 3), (layer.kernels[1][4], 5, 1)):
         kernel = kernel_of_pair(weights, n)
@@ -217,7 +216,7 @@ def test_a_k_layer_starts_with_the_variance_of_its_inputs(rng):
 )
 def test_k_layer_checks(options, shape):
     arguments = {"filters": 2, "activation": "gelu", **options}
-    check_layer(layers.KLayer, arguments, shape, run_jit="depth" in options)
+    check_layer(KLayer, arguments, shape, run_jit="depth" in options)
 
 
 @pytest.mark.parametrize(
@@ -231,4 +230,4 @@ def test_k_layer_checks(options, shape):
 )
 def test_bad_input_of_k_layers(arguments, shape, message):
     with pytest.raises(ValueError, match=message):
-        layers.KLayer(**{"filters": 4, **arguments}).build(shape)
+        KLayer(**{"filters": 4, **arguments}).build(shape)

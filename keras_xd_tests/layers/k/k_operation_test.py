@@ -9,6 +9,7 @@ from keras_xd import layers
 from keras_xd.core.searchable import architecture_variables, flatten_layers, freeze_architecture
 from keras_xd.finalizing.finalizer import finalize
 from keras_xd.graph import cloning
+from keras_xd.layers.k.k_operation import KOpConv
 from keras_xd.testing import assert_close
 from keras_xd_tests.layers.xd import definition
 
@@ -17,7 +18,7 @@ from keras_xd_tests.layers.xd import definition
 def test_from_scratch_equals_the_definition(rank, size, stride, rng):
     """Re(K_1 diag(M w) K_2 x) with dense matrices multiplied out stage by stage, in NumPy."""
     options = {"strides": stride, "padding": "circular", "warm_start": "random_unitary", "seed": 3}
-    layer = layers.KOpConv(rank, 2, 3, **options)
+    layer = KOpConv(rank, 2, 3, **options)
     x = rng.standard_normal((2, *[size] * rank, 3)).astype("float32")
     outputs = np.array(layer(x))
     assert layer.depth == (9, 9, 9)

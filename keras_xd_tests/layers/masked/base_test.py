@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 import keras_xd
-from keras_xd.layers import MaskedConv1D, MaskedConv2D, MaskedDense, RelativeMask
+from keras_xd.layers import MaskedConv1D, MaskedConv2D, MaskedDense
+from keras_xd.layers.masked.relative_mask import RelativeMask
 from keras_xd.testing import assert_close
 
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd.layers import MaskedBranch, RelativeMask
+from keras_xd.layers import MaskedBranch
+from keras_xd.layers.masked.relative_mask import RelativeMask
 
 
 def residual(mask, blocks):

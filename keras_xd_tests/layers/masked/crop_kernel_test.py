@@ -63,12 +63,12 @@ def test_outputs_stay_where_they_are(case, depthwise, rng):
     inside = tuple(slice(*support) for support in supports)
     kernel[inside] = rng.standard_normal(kernel[inside].shape)
     layer.kernel.assign(kernel)
-    found = crop_kernel.crop(layer, x.shape, supports)
-    assert found.supports == supports
-    assert found.config["kernel_size"] == tuple(stop - start for start, stop in supports)
-    cropped = keras_class.from_config({**layer.get_config(), **found.config})
+    around, config, kept = crop_kernel.crop(layer, x.shape, supports)
+    assert kept == supports
+    assert config["kernel_size"] == tuple(stop - start for start, stop in supports)
+    cropped = keras_class.from_config({**layer.get_config(), **config})
     y = x
-    for other in found.around:
+    for other in around:
         y = other(y)
     cropped.build(y.shape)
     cropped.kernel.assign(kernel[inside])
@@ -77,5 +77,4 @@ def test_outputs_stay_where_they_are(case, depthwise, rng):
 
 def test_what_keras_cannot_crop_is_kept():
     layer = keras.layers.Conv1D(1, 5, data_format="channels_first")
-    found = crop_kernel.crop(layer, (None, 1, 8), [(1, 4)])
-    assert (found.around, found.config, found.supports) == ([], {}, [(0, 5)])
+    assert crop_kernel.crop(layer, (None, 1, 8), [(1, 4)]) == ([], {}, [(0, 5)])

@@ -5,12 +5,13 @@ import tensorflow as tf
 from keras import ops
 
 import keras_xd
-from keras_xd import layers, masks
+from keras_xd.layers.masked import masks
+from keras_xd.layers.masked.depth_mask import DepthMask, StaticDepthMask
 from keras_xd.testing import check_config
 
 
 def built(blocks, size=None, **kwargs):
-    mask = layers.DepthMask(blocks, **kwargs)
+    mask = DepthMask(blocks, **kwargs)
     mask.build((None, blocks))
     if size is not None:
         mask.length.assign([masks.sigmoid_offset(0.1, 2 * size / blocks - 1, mask.temperature)])
@@ -50,7 +51,7 @@ def test_the_slope_is_that_of_the_size_in_one_block(size, moving):
 
 def test_a_model_shares_it_and_is_finalized(tmp_path, rng):
     x = rng.normal(size=(2, 3)).astype("float32")
-    depth, inputs = layers.DepthMask(2, initial_size=1.5, name="depth"), keras.Input((3,))
+    depth, inputs = DepthMask(2, initial_size=1.5, name="depth"), keras.Input((3,))
     y = inputs
     for index in range(2):
         y = y + depth(keras.layers.Dense(3)(y), index=index)
@@ -60,15 +61,15 @@ def test_a_model_shares_it_and_is_finalized(tmp_path, rng):
     loaded = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_allclose(loaded(x), model(x), atol=1e-6)
     plain = keras_xd.finalize(model)
-    assert type(plain.get_layer("depth")) is layers.StaticDepthMask
+    assert type(plain.get_layer("depth")) is StaticDepthMask
     np.testing.assert_allclose(plain(x), model(x), atol=1e-6)
     assert keras_xd.complexity(model) == 2 * 3 + 2 * 9
     assert not plain.get_layer("depth").trainable_variables
 
 
 def test_configurations():
-    check_config(layers.DepthMask, {"blocks": 6, "temperature": 16.0, "initial_size": 3.0})
-    check_config(layers.StaticDepthMask, {"blocks": 6})
+    check_config(DepthMask, {"blocks": 6, "temperature": 16.0, "initial_size": 3.0})
+    check_config(StaticDepthMask, {"blocks": 6})
     assert built(6).describe()["size"] == pytest.approx(3)
     assert ops.shape(built(6).values[0]) == (6,)
 
@@ -83,7 +84,7 @@ def test_configurations():
 )
 def test_bad_arguments_are_refused(kwargs, message):
     with pytest.raises(ValueError, match=message):
-        layers.DepthMask(**kwargs)
+        DepthMask(**kwargs)
 
 
 def test_bad_sizes_and_numbers_are_refused():
@@ -95,7 +96,7 @@ def test_bad_sizes_and_numbers_are_refused():
 
 
 def test_a_finalized_mask_is_not_trained():
-    mask = layers.DepthMask(4)
+    mask = DepthMask(4)
     mask.build((None, 4))
     static = mask.finalize()
     assert len(static.weights) == 1 and not static.trainable_weights

@@ -5,7 +5,8 @@ import tensorflow as tf
 from keras import ops
 
 import keras_xd
-from keras_xd import layers, masks
+from keras_xd import layers
+from keras_xd.layers.masked import masks
 from keras_xd.testing import assert_close, check_layer
 
 

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_xd import masks
+from keras_xd.layers.masked import masks
 
 TEMPERATURES = (8.0, 16.0, 25.0, 50.0, 100.0)
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from keras_xd import layers, masks
-from keras_xd.layers import RelativeMask
+from keras_xd.layers.masked import masks
+from keras_xd.layers.masked.relative_mask import RelativeMask
 from keras_xd.testing import check_layer
 
 
@@ -80,4 +80,4 @@ def test_shares_add_up_to_the_size_and_have_its_gradient():
 @pytest.mark.parametrize("value", [0.05, 0.9, True, "full"])
 def test_bad_initial_value(value):
     with pytest.raises(ValueError, match=r"`initial_value` must be a number in \[0.1, 0.85\]"):
-        layers.RelativeMask(initial_value=value)
+        RelativeMask(initial_value=value)

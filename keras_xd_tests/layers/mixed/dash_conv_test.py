@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 
 from keras_xd import layers
+from keras_xd.layers.mixed.dash_conv import DashConv
 from keras_xd.testing import check_layer
 
 SMALL = {"kernel_sizes": (3, 5), "dilations": (1, 3), "other_weight": None}
@@ -25,7 +26,7 @@ def explicit(layer, x):
 
 
 def built(rank, shape, convolution="direct", **options):
-    layer = layers.DashConv(rank, 4, 3, convolution=convolution, **{**SMALL, **options})
+    layer = DashConv(rank, 4, 3, convolution=convolution, **{**SMALL, **options})
     layer.build((None, *shape))
     layer.logits.assign(np.random.default_rng(3).normal(size=layer.logits.shape))
     return layer

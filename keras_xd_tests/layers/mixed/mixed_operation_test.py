@@ -8,6 +8,7 @@ import tensorflow as tf
 import keras_xd
 from keras_xd import layers
 from keras_xd.layers.mixed.discrete_operation import DARTS_OPERATIONS
+from keras_xd.layers.mixed.mixed_operation import MixedOperation
 from keras_xd.testing import assert_close, check_layer
 
 
@@ -208,13 +209,13 @@ SEARCHED |= {"candidates": ("max_pooling_3", "average_pooling_3", "skip"), "padd
 @pytest.mark.parametrize(
     "layer_class, arguments, shape, settled",
     [
-        (layers.MixedOperation, {"rank": 2, "padding": "same"}, (2, 6, 5, 2), "convolution_3"),
-        (layers.MixedOperation1D, {"kernel_size": 3, **SEARCHED}, (2, 7, 4), "convolution"),
+        (MixedOperation, {"rank": 2, "padding": "same"}, (2, 6, 5, 2), "convolution_3"),
+        (layers.MixedOperation1D, SEARCHED, (2, 7, 4), "convolution"),
     ],
 )
 def test_layer_checks(layer_class, arguments, shape, settled):
     """XLA compiles the mixtures of `dash_conv_test`."""
-    arguments = {"filters": 8, **arguments}
+    arguments = {"filters": 8, "kernel_size": 3, **arguments}
     settle = functools.partial(decide, name=settled)
     check_layer(layer_class, arguments, shape, run_jit=False, settle=settle)
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_xd import kmatrix, layers
 from keras_xd.layers.xd import axis_layout, folding, functional
+from keras_xd.layers.xd.conv import XDConv
 from keras_xd.testing import FLOAT32_TOLERANCE, assert_close
 from keras_xd_tests.layers.xd import definition
 
@@ -26,7 +27,7 @@ def test_the_operation_is_its_definition(rng, monkeypatch, rank, pieces, groups,
     """`y_i = Σ_j C[i, j] Re(K diag(L w_ij + b) M x_j)`, all matrices dense."""
     options = {"padding": "same", "groups": groups, "depth": (2, 1, 3), "seed": 1}
     extras = {"frequency_bias": rank == 1, "channel_gates": rank == 2}
-    layer = layers.XDConv(
+    layer = XDConv(
         *(rank, 8, (3, 2)[:rank], (1, 2)[:rank]), **options, **extras, warm_start="random_unitary"
     )
     x = rng.standard_normal((3, *(5, 6)[:rank], 4)).astype("float32")

@@ -6,6 +6,10 @@ import pytest
 
 import keras_xd
 from keras_xd import layers
+from keras_xd.layers.k.k_operation import KOpConv
+from keras_xd.layers.xd.conv import XDConv, XDConvTranspose
+from keras_xd.layers.xd.depthwise import XDDepthwiseConv
+from keras_xd.layers.xd.separable import XDSeparableConv
 from keras_xd.testing import assert_close, check_layer
 from keras_xd_tests.layers.xd.drop_in_checks import (
     TWINS,
@@ -69,12 +73,12 @@ def test_float64_is_exact(name, rng):
 SAME = {"kernel_size": 3, "padding": "same"}
 FULL = {
     "causal padding": (
-        layers.XDConv,
+        XDConv,
         {"rank": 1, "filters": 4, "kernel_size": 3, "padding": "causal"},
         (4, 12, 3),
     ),
     "grouped, with XLA": (
-        layers.XDConv,
+        XDConv,
         {
             **{"rank": 2, "filters": 4, "kernel_size": (3, 2), "padding": "same", "strides": 2},
             **{"groups": 2, "depth": (2, 1, 1), "frequency_bias": True, "channel_gates": True},
@@ -85,17 +89,17 @@ FULL = {
         (4, 3, 4, 4),
     ),
     "transposed": (
-        layers.XDConvTranspose,
+        XDConvTranspose,
         {**SAME, "rank": 1, "filters": 3, "strides": 2, "depth": (1, 2, 1)},
         (3, 3, 2),
     ),
     "depthwise": (
-        layers.XDDepthwiseConv,
+        XDDepthwiseConv,
         {**SAME, "rank": 1, "depth_multiplier": 2, "depth": (1, 2, 1)},
         (3, 3, 2),
     ),
     "separable": (
-        layers.XDSeparableConv,
+        XDSeparableConv,
         {**SAME, "rank": 1, "filters": 3, "search_pointwise": True},
         (3, 4, 2),
     ),
@@ -105,7 +109,7 @@ FULL = {
         (3, 5, 2),
     ),
     "K-operation": (
-        layers.KOpConv,
+        KOpConv,
         {
             **{"rank": 2, "filters": 3, "kernel_size": 3, "padding": "circular", "strides": 2},
             **{"depth": (3, 1, 2), "radix": ((2, 3), 5), "warm_start": "random_unitary"},

@@ -8,6 +8,7 @@ import pytest
 
 import keras_xd
 from keras_xd import layers
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.layers.cells.genotypes import BlockGenotype, CellGenotype, Genotype
 from keras_xd.training.callbacks import GenotypeLogger
 from keras_xd.training.callbacks.genotype_logger import changes
@@ -20,7 +21,7 @@ STAGES = ("stage1", "stage2")
 def guided_search(**options):
     """Return a search of small cells guided by two convolutions, and data for it."""
     keras.utils.set_random_seed(3)
-    kinds = [layers.ArchitectureLogits(number, OPERATIONS, 1) for number in (False, True)]
+    kinds = [ArchitectureLogits(number, OPERATIONS, 1) for number in (False, True)]
     inputs = keras.Input((4, 4, 3))
     normal = layers.HeterogeneousCell(1, kinds[0], name="stage1")([inputs, inputs])
     reduction = layers.HeterogeneousCell(2, kinds[1], True, name="stage2")([inputs, normal])

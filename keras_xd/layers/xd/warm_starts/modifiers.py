@@ -80,10 +80,6 @@ class Composed(_Modified):
             zeros to the layer's `geometry[axis].padded_size`. A single entry stands for rank 1.
         output: what stands after it, likewise; an order is one of the outputs.
 
-    Raises:
-        ValueError: for entries that are none of these; when a layer is built, for one that does
-            not fit the sizes, the radices or the depth of the layer.
-
     Example:
 
     >>> import keras, numpy as np
@@ -153,9 +149,6 @@ class Perturbed(_Modified):
     Args:
         start: the operation: a name or an object of `keras_xd.layers.warm_starts`.
         amount: `p` between 0 and 1.
-
-    Raises:
-        ValueError: if the amount is outside [0, 1].
 
     Example:
 

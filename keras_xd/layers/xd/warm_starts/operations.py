@@ -34,9 +34,6 @@ class Convolution:
         trainable_dilation: with `True` the distances between the weights are not fixed but made
             by a permutation inside `L`, which is trained: `L` has depth at least 3.
 
-    Raises:
-        ValueError: when a layer is built that cannot express the operation.
-
     Example:
 
     >>> from keras_xd import layers
@@ -175,19 +172,9 @@ class _Parameterless(Convolution):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class AveragePooling(_Parameterless):
-    """Average pooling over windows of `kernel_size`, as `keras.layers.AveragePooling`.
+    """Average pooling as Keras has it: `L = 0`, and `b` is the spectrum of the mean filter.
 
-    `L = 0` and `b` is the spectrum of the mean filter, so the kernel counts once `L` has moved.
-    Windows that reach over the border are averaged over the inputs in them, as in Keras; rows of
-    `K` are scaled for that.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> layer = layers.XDConv2D(8, 2, strides=2, warm_start="average_pooling")
-
-    Reference:
-        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
+    Rows of `K` are scaled, so that windows over the border are averaged over the inputs in them.
     """
 
     def filter(self, axis: AxisGeometry) -> np.ndarray:
@@ -206,16 +193,7 @@ class AveragePooling(_Parameterless):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class Identity(_Parameterless):
-    """The identity, or with strides every `strides`-th input: a skip connection.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> layer = layers.XDConv2D(8, 3, padding="same", warm_start="identity")
-
-    Reference:
-        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
-    """
+    """The identity, or with strides every `strides`-th input: a skip connection."""
 
     def filter(self, axis: AxisGeometry) -> np.ndarray:
         """Return the filter on the circle of one axis."""
@@ -224,16 +202,7 @@ class Identity(_Parameterless):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class Zero(Convolution):
-    """The zero operation: a convolution whose channel gates are closed, `C = 0`.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> layer = layers.XDConv2D(8, 3, padding="same", warm_start="zero")
-
-    Reference:
-        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 3.
-    """
+    """The zero operation: a convolution whose channel gates are closed, `C = 0`."""
 
     needs_channel_gates = True
 
@@ -247,17 +216,6 @@ class FourierOperator(Convolution):
 
     The weights of an axis are the spectrum of a band-limited kernel: the mean, then the real parts
     of the modes 1 … m-1 and then their imaginary parts. Needs `padding="circular"`.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> layer = layers.XDConv1D(
-    ...     8, 31, padding="circular", warm_start="fourier_operator"
-    ... )
-
-    Reference:
-        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A; Li et
-        al., "Fourier Neural Operator for Parametric Partial Differential Equations", 2021.
     """
 
     is_transposable = False
@@ -295,9 +253,6 @@ class GraphConvolution(Convolution):
         adjacency: square array `A`, normalised as the graph convolution needs it. For several axes
             a tuple with one for each of them, or `None` for an axis of a usual convolution, such as
             the steps of signals on a graph. `kernel_size` is 1 on the axes of graphs.
-
-    Raises:
-        ValueError: if the matrix is not square, or the layer is not of that form.
 
     Example:
 
@@ -400,9 +355,6 @@ class RandomUnitary(Convolution):
     Args:
         scale: `"variance"`, or `"unitary"` as in the paper on K-operations: `K`, `L`, `M` are all
             unitary, and the outputs as much smaller as the scales above are.
-
-    Raises:
-        ValueError: `scale` is neither.
 
     Example:
 

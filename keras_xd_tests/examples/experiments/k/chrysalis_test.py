@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import keras_xd
+from keras_xd.layers.k.k_dense import KLayer
 from keras_xd_tests import example_scripts
 
 with example_scripts.on_path():
@@ -111,7 +112,7 @@ def test_published_k_layers_are_of_the_shape_of_the_convolutions():
     assert shapes[0] == shapes[1]
     for name, n, pairs in (("conv1", 8, 3 * 6), ("conv2", 4, 6 * 16)):
         layer = network.get_layer(name)
-        assert isinstance(layer, keras_xd.layers.KLayer)
+        assert isinstance(layer, KLayer)
         matrices = 2 * 2 * n * 2 * int(np.log2(n))  # of two axes, two butterflies of radix 2 each
         assert layer.count_params() == pairs * matrices + layer.filters
         assert layer.activation is keras.activations.relu
