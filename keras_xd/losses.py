@@ -107,9 +107,6 @@ class H1(RelativeL2):
         y_pred: predictions of the same shape.
         sample_weight: factors of the samples, of shape `(batch,)`.
 
-    Raises:
-        ValueError: for arguments outside these rules, or other shapes.
-
     Example:
 
     >>> import numpy as np
@@ -169,9 +166,6 @@ class Quantile(keras.losses.Loss):
     Call arguments:
         y_true: targets of shape `(batch, …)`.
         y_pred: predictions of the same shape.
-
-    Raises:
-        ValueError: for a quantile that is not between 0 and 1, or other shapes.
 
     Example:
 
@@ -290,9 +284,6 @@ class BurgersResidual(_EvolutionResidual):
         y_true: states of shape `(batch, size, 1)`.
         y_pred: the next states, `(batch, size, 1)`, or several ones, `(batch, steps, size, 1)`.
 
-    Raises:
-        ValueError: for arguments outside these rules, or other shapes.
-
     Example:
 
     >>> import numpy as np
@@ -356,9 +347,6 @@ class NavierStokesResidual(_EvolutionResidual):
     Call arguments:
         y_true: vorticities of shape `(batch, size, size, 1)`.
         y_pred: the next ones, of the same shape, or several, `(batch, steps, size, size, 1)`.
-
-    Raises:
-        ValueError: for arguments outside these rules, or other shapes.
 
     Example:
 
@@ -439,9 +427,6 @@ class DarcyResidual(_Residual):
     Call arguments:
         y_true: coefficients of shape `(batch, size, size, 1)`, with sizes of 3 or more.
         y_pred: pressures of the same shape.
-
-    Raises:
-        ValueError: for arguments outside these rules, or other shapes.
 
     Example:
 

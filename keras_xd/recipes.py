@@ -90,9 +90,6 @@ def recipe(space: str = "xd", data: str | None = None, epochs: int | None = None
     Returns:
         A `Recipe`.
 
-    Raises:
-        ValueError: if there is no recipe for a space or data.
-
     Example:
 
     >>> import keras
@@ -144,9 +141,6 @@ def paper(name: str, experiment: str | None = None) -> dict[str, Any]:
         Dictionary of the settings by their names. `"sources"` has the section or table of each, or
         "published code"; `"unstated"` the names of settings that the paper does not say, which are
         left out. For all experiments, a dictionary from their names to such dictionaries.
-
-    Raises:
-        ValueError: the paper or the experiment is none of those.
 
     Example:
 

@@ -299,12 +299,7 @@ class GrammarOracle(AskTellOracle):
         return None
 
     def update_space(self, hyperparameters: keras_tuner.HyperParameters) -> None:
-        """Add hyperparameters, see `keras_tuner.Oracle.update_space`.
-
-        Raises:
-            ValueError: a new `hp.Fixed` holds a term, but has no grammar's name. Its value would
-                never change.
-        """
+        """Add hyperparameters, see `keras_tuner.Oracle.update_space`."""
         for hp in hyperparameters.space:
             value = getattr(hp, "value", None)
             if hp.name not in self.grammars and isinstance(value, str) and value[:1] == "(":
@@ -333,11 +328,7 @@ class GrammarOracle(AskTellOracle):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over a state, see `ResumableOracle.set_state`.
-
-        Raises:
-            ValueError: the state is of a search with other grammars or another objective.
-        """
+        """Take over a state, see `ResumableOracle.set_state`."""
         texts = {name: str(grammar) for name, grammar in self.grammars.items()}
         if state["grammars"] != texts:
             raise ValueError(

@@ -304,9 +304,6 @@ def describe(model: keras.layers.Layer) -> dict[str, dict[str, Any]]:
         A dictionary from the path of each searchable layer (its name, after those of the nested
         models around it, joined by "/") to its `describe()`.
 
-    Raises:
-        ValueError: if weights are NaN or infinite.
-
     Example:
 
     >>> import keras
@@ -341,9 +338,6 @@ def freeze_architecture(model: keras.layers.Layer) -> keras.layers.Layer:
 
     Returns:
         `model`.
-
-    Raises:
-        ValueError: if the model has no architecture variables.
 
     Example:
 
@@ -388,10 +382,6 @@ def reset_weights(model: keras.layers.Layer, seed: int | None = None) -> keras.l
 
     Returns:
         `model`.
-
-    Raises:
-        ValueError: if a layer cannot be made again from its configuration, or if the model has
-            been finalized, which mixes weights and architecture.
 
     Example:
 

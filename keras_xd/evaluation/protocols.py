@@ -215,9 +215,6 @@ def evaluate_search(
 
     Raises:
         OSError: if there is no room for a file.
-        ValueError: for arguments outside these rules, for tasks of `transfer` whose models cannot
-            take the architecture, and for a folder of something else; nothing has been run or
-            written then.
 
     Example:
 

@@ -132,15 +132,6 @@ def finalize(
         masks; `print` shows a table. If a `SearchModel` costs over 1.02 of its `complexity_target`,
         the logger `keras_xd.training` says by how much.
 
-    Raises:
-        ValueError: if the model is not built, if a weight is NaN or infinite, if no layer is of
-            this package (a plain model needs no finalizing), if a searchable layer lies inside
-            another layer that cannot be taken apart, such as a wrapper, for an unknown `form` or
-            `weight_dtype`, for a `snap` or `tolerance` that is not between 0 and 1, for a
-            `tolerance` of another `form`, and for a `complexity_target` that the cheapest
-            candidates exceed or of a model without mixtures; for `fold_normalization` of a
-            subclassed model.
-
     Example:
 
     >>> import keras

@@ -69,10 +69,6 @@ def network_graph(term: Term, topologies: Mapping[str, Topology] | None = None) 
         topologies: dictionary from operators to `Topology`; `None` for
             `keras_xd.grammar.TOPOLOGIES`.
 
-    Raises:
-        ValueError: an operator with arguments is no topology, has not one argument for each of
-            its edges, or needs several inputs inside a term.
-
     Example:
 
     >>> from keras_xd.grammar import parse

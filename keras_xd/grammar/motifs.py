@@ -18,9 +18,6 @@ def motif_terms(term: Term) -> tuple[Term, dict[str, Term]]:
         with later motifs inserted, none of whose nodes is found elsewhere. A term without motifs
         gives itself and an empty dictionary.
 
-    Raises:
-        ValueError: the number of motifs is not that of their symbols.
-
     Example:
 
     >>> from keras_xd.grammar import parse

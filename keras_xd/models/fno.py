@@ -89,10 +89,6 @@ def fno(
         Keras' image data format; 550,081 trainable parameters at `(256, 2)`, and 304,321 with
         convolutions.
 
-    Raises:
-        ValueError: an argument is out of its range, a size is too small for `modes`,
-            `operation="xd"` and a size is not known, or a factorization of convolutions.
-
     Example:
 
     ```python
@@ -194,10 +190,6 @@ def uno(
 
     Returns:
         A `keras.Model` from `(batch, *sizes, channels)` to `(batch, *sizes, outputs)`.
-
-    Raises:
-        ValueError: an argument is out of its range, a size is unknown, or below 4 on some level, or
-            there are more modes than the finest grid has frequencies.
 
     Example:
 

@@ -38,10 +38,6 @@ def save_architecture(
         path: string or `pathlib.Path`, such as `"found.architecture.npz"`.
         overwrite: whether to replace a file that exists.
 
-    Raises:
-        ValueError: if there are no searchable layers or one of them is not built, or if the file
-            exists and `overwrite` is not set; if an architecture variable is NaN or infinite.
-
     Example:
 
     >>> import keras
@@ -87,15 +83,6 @@ def load_architecture(
     Returns:
         `model`. Its architecture is trainable or frozen as before: see
         `keras_xd.freeze_architecture`.
-
-    Raises:
-        ValueError: if the file is damaged, cut off, not finite or no such file; if layers are
-            missing in the file or in the model; if a layer is of another class, its variables
-            are of other shapes or mean something else (K-matrices of other radices, mixtures of
-            other operations); or
-            if layers share an operation that they do not share in the file. K-matrices belong to
-            input sizes: for others, load into a model of the sizes of the search and take it
-            further by `keras_xd.resize`.
 
     Example: see `save_architecture`.
 

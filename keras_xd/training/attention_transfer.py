@@ -50,10 +50,6 @@ class AttentionTransfer:
         data_format: of the stages, `"channels_last"`, `"channels_first"` or `None` for Keras'
             default.
 
-    Raises:
-        ValueError: for arguments outside these rules; by `compile`, if a layer is missing or
-            stages differ in size.
-
     Example:
 
     >>> import keras
@@ -114,9 +110,6 @@ class AttentionTransfer:
 
         Returns:
             `search`.
-
-        Raises:
-            ValueError: if the model in it has not the layers, or stages differ in size.
         """
         search.guide = Guide(self, search.model)
         search.train_function = None

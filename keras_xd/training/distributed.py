@@ -53,10 +53,6 @@ def fit(
     Returns:
         A `keras.callbacks.History`, of the epochs before too.
 
-    Raises:
-        ValueError: as `SearchModel.fit`, if several workers are to shuffle arrays, or if the
-            backup is of another search.
-
     Example:
 
     >>> import tempfile

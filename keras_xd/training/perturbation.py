@@ -54,10 +54,6 @@ def decide_by_perturbation(
     Returns:
         The `keras_xd.genotypes.Genotype`.
 
-    Raises:
-        ValueError: if the model has no cells of both kinds, or cells that draw operations; if there
-            is no such metric, or a value that is not finite.
-
     Example:
 
     >>> import keras_xd

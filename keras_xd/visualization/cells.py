@@ -54,9 +54,6 @@ def plot_cell(cell: CellGenotype, title: str = "", axes: Axes | None = None) -> 
         title: text above the drawing.
         axes: where to draw; `None` makes a figure.
 
-    Raises:
-        ValueError: if `cell` is no `CellGenotype`.
-
     Example:
 
     >>> import numpy as np
@@ -80,9 +77,6 @@ def plot_genotype(genotype: Genotype) -> Figure:
 
     Args:
         genotype: a `keras_xd.genotypes.Genotype`.
-
-    Raises:
-        ValueError: if `genotype` is no `Genotype`.
 
     Example:
 

@@ -30,9 +30,6 @@ def plot_pareto(
         logarithmic: whether the cost is drawn by its logarithm.
         axes: where to draw; `None` makes a figure.
 
-    Raises:
-        ValueError: a run has other than two objectives, or there are not two labels.
-
     Example:
 
     >>> from keras_xd import visualization

@@ -52,7 +52,6 @@ class ArchitectureBoard(keras.callbacks.Callback):
     Raises:
         ImportError: if tensorboard, which the extra `tuner` installs, or for images matplotlib,
             which the extra `plot` installs, is missing.
-        ValueError: if an argument is out of range.
 
     Example:
 

@@ -45,9 +45,6 @@ class CollapseGuard(keras.callbacks.Callback):
         patience: the number of epochs before a layer counts as stalled.
         stop: whether to stop training, at the end of the epoch, when a layer is reported.
 
-    Raises:
-        ValueError: if an argument is out of range or if the model has no searchable layers.
-
     Example:
 
     >>> import keras
