@@ -23,7 +23,8 @@ class WeisfeilerLehman:
 
     The colour of a node is its label at first; every iteration replaces it by the pair of itself
     and the sorted colours of its successors. The features of a term are the numbers of nodes of
-    each colour after 0, 1, … iterations, of the graph `operation_graph(expand(term).fold(level))`.
+    each colour after 0, 1, … iterations, of the graph of `expand(term).fold(level)` whose nodes are
+    its operations.
 
     Reference:
         Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 4.

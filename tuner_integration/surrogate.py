@@ -56,7 +56,7 @@ class Surrogate:
     >>> import keras_tuner as kt
     >>> import numpy as np
     >>> from keras_xd.grammar import spaces
-    >>> from keras_xd.grammar.graphs import operation_graph
+    >>> from keras_xd.grammar.graphs import network_graph
     >>> from tuner_integration.kernels import HierarchicalKernel
     >>> from tuner_integration.points import PointSpace
     >>> from tuner_integration.surrogate import Surrogate
@@ -66,7 +66,7 @@ class Surrogate:
     ...     np.random.default_rng(0),
     ... )
     >>> points = [space.sample(rng) for _ in range(20)]
-    >>> targets = [len(operation_graph(dict(point)["cell"])[0]) for point in points]
+    >>> targets = [len(network_graph(dict(point)["cell"]).edges) for point in points]
     >>> surrogate = Surrogate({"cell": HierarchicalKernel(levels=(0,))}, space)
     >>> surrogate.fit(points, targets)
     >>> mean, deviation = surrogate.predict(points)

@@ -146,52 +146,6 @@ def _alive(edges, inputs, output):
 
 
 @check_types
-def operation_graph(
-    term: Term, topologies: Mapping[str, Topology] | None = None
-) -> tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]:
-    """Return a term as a graph whose nodes are operations, for the Weisfeiler-Lehman kernel.
-
-    Every operation of `network_graph` is a node, with an arrow to each operation that it feeds;
-    one node each is added for the inputs and the output, and identities are bypassed.
-
-    Args:
-        term: a term, also a folded one or one with shared motifs.
-        topologies: as in `network_graph`.
-
-    Returns:
-        `(labels, successors)`: the nodes' names, the inputs first and the output last, and for each
-        node the sorted tuple of the nodes that it feeds.
-
-    Example:
-
-    >>> from keras_xd.grammar import parse
-    >>> from keras_xd.grammar.graphs import operation_graph
-    >>> labels, successors = operation_graph(parse("(S Residual2 conv id (OP pool))"))
-    >>> labels
-    ('input', 'conv', 'pool', 'output')
-    >>> successors
-    ((1, 3), (2,), (3,), ())
-    """
-    graph = network_graph(term, topologies)
-    real = [edge for edge in graph.edges if edge.operation != IDENTITY]
-    labels = ["input"] * len(graph.inputs) + [edge.operation for edge in real] + ["output"]
-    starting = {}
-    for number, edge in enumerate(real, start=len(graph.inputs)):
-        starting.setdefault(edge.source, []).append(number)
-    passing = {}
-    for edge in graph.edges:
-        if edge.operation == IDENTITY:
-            passing.setdefault(edge.source, []).append(edge.target)
-    fed = {}  # node of the network -> operations that it feeds, identities bypassed
-    for node in reversed(graph.order()):
-        found = set(starting.get(node, ()))
-        found.update(*(fed[target] for target in passing.get(node, ())))
-        fed[node] = found | ({len(labels) - 1} if node == graph.output else set())
-    sources = [*graph.inputs, *(edge.target for edge in real)]
-    return tuple(labels), (*(tuple(sorted(fed.get(node, ()))) for node in sources), ())
-
-
-@check_types
 def network_digest(term: Term, topologies: Mapping[str, Topology] | None = None) -> str:
     """Return a digest of the network of a term: equal for terms that build the same network.
 
