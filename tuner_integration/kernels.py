@@ -252,14 +252,6 @@ class HierarchicalKernel:
             WeisfeilerLehman(iterations, None, topologies),
         ]
 
-    def signature(self) -> str:
-        """Return a text that tells kernels with other features apart, also those of your own."""
-        parts = [
-            (k.iterations, k.level, ZERO, IDENTITY, sorted(k.topologies.items()))
-            for k in self.kernels
-        ]
-        return repr(parts)
-
     def features(self, term: Term, needed: Sequence[bool] | None = None) -> list[Features]:
         """Return what the other methods need to know of a term; what is not needed is empty."""
         term = expand(term)

@@ -1,6 +1,5 @@
 """A KerasTuner oracle that proposes terms of grammars."""
 
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +14,6 @@ from keras_xd.grammar import Grammar, Topology
 from keras_xd.grammar.topologies import check_operators
 from tuner_integration.acquisition import evolve
 from tuner_integration.ask_tell_oracle import AskTellOracle
-from tuner_integration.feature_files import PYTHON, FeatureFiles
 from tuner_integration.foldings import useful_levels
 from tuner_integration.given_points import Given
 from tuner_integration.kernels import HierarchicalKernel
@@ -248,7 +246,6 @@ class GrammarOracle(AskTellOracle):
 
     def _improving(self, space, observed, errors, pending, tried, rng):
         self._surrogate.space = space
-        self._surrogate.files = self._feature_files()
         self._surrogate.network = tried.network
         self._surrogate.fit(observed, errors, pending)
         # Terms of a few hundred nodes take 10 ms each, variations a tenth of that.
@@ -272,20 +269,6 @@ class GrammarOracle(AskTellOracle):
             if found is not None:
                 return found
         return None
-
-    def _feature_files(self):
-        if not self._has_project():
-            return None
-        return FeatureFiles(os.path.join(self._project_dir, "features"))
-
-    @keras_tuner.synchronized
-    def end_trial(self, trial: Trial) -> None:
-        """End a trial, see `keras_tuner.Oracle.end_trial`, and keep what proposals need of it."""
-        super().end_trial(trial)
-        if self.strategy == "bayesian" and self._has_project():
-            for name, kernel in self._surrogate.kernels.items():
-                term = self.grammars[name].parse(trial.hyperparameters.values[name])
-                self._feature_files().features(kernel, term)
 
     def _evolved(self, space, observed, errors, tried, rng):
         last = [index for index, point in enumerate(observed) if space.allows(point)]
@@ -323,8 +306,6 @@ class GrammarOracle(AskTellOracle):
             "imported": [{"values": v, "score": score} for v, score in self._imported],
             "refused": [{"values": v, "reason": reason} for v, reason in self.refused],
             "skipped": self.skipped,
-            # Known digests of networks, so that a search that goes on proposes at once.
-            "networks": {"python": PYTHON, "digests": self._known_digests()},
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -335,9 +316,6 @@ class GrammarOracle(AskTellOracle):
                 "A search goes on with the grammars that it began with; give the new one another "
                 f"`project_name`. Received: {texts}"[:400]
             )
-        networks = state.get("networks", {})
-        if networks.get("python") == PYTHON:
-            self._saved_networks = networks["digests"]
         if "proposed" in state:
             self._queue = state["proposed"]
         self._imported = [(row["values"], row["score"]) for row in state.get("imported", ())]
