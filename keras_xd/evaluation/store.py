@@ -1,6 +1,5 @@
 """Storage of the finished runs of an evaluation."""
 
-import contextlib
 import json
 import os
 import re
@@ -20,39 +19,6 @@ def check_name(name):
             f"of the first two. Received: {name!r}"
         )
     return name
-
-
-class MemoryStore:
-    """Keeps the found architectures of one call, and no runs."""
-
-    def __init__(self) -> None:
-        self.architectures = {}
-
-    def open(self):
-        """Make ready to write."""
-
-    def locked(self, seed):
-        """Return a context in which no other process runs a seed."""
-        return contextlib.nullcontext()
-
-    def read(self, protocol, seed):
-        """Return the record of a finished run, or `None`."""
-        return None
-
-    def write(self, protocol, seed, record):
-        """Keep the record of a finished run."""
-
-    def has_search(self, seed):
-        """Return whether the search of a seed is finished."""
-        return seed in self.architectures
-
-    def write_search(self, model, architecture, seed):
-        """Keep what a search found: the searched model and its packed architecture."""
-        self.architectures[seed] = architecture
-
-    def architecture(self, seed):
-        """Return the packed architecture that was found."""
-        return self.architectures[seed]
 
 
 class Store:
