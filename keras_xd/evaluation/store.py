@@ -135,22 +135,15 @@ def _read(path, keys):
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
-        known = content["format"] == FORMAT and content["version"] == VERSION
-        missing = [key for key in keys if known and key not in content]
-        if missing:
-            raise ValueError(f"{missing} missing")
-        wrong = [key for key in keys if known and not _FITS[key](content[key])]
-        if wrong:
-            raise ValueError(f"{wrong[0]} is {content[wrong[0]]!r}"[:200])
+        form = content["format"], content["version"]
+        if form != (FORMAT, VERSION):
+            raise ValueError(f"it is of format {form[0]!r}, version {form[1]!r}")
+        for key in keys:
+            if not _FITS[key](content[key]):
+                raise ValueError(f"{key} is {content[key]!r}"[:200])
     except (KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(
             "A folder of an evaluation must hold whole files of `evaluate_search`. "
             f"Received: {path!r}, which cannot be read as one: {type(error).__name__}: {error}"
         ) from error
-    if not known:
-        raise ValueError(
-            f"A file of an evaluation must be of format '{FORMAT}', version {VERSION}. "
-            f"Received: {path!r} of format {content['format']!r}, "
-            f"version {content.get('version')!r}"
-        )
     return content

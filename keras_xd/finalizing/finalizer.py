@@ -35,18 +35,9 @@ class FinalizedModel(AtomicSaving, keras.Model):
 
     report: FinalizingReport | None = None  # that of `finalize`, which is not saved
 
-    def export(
-        self,
-        filepath: str | os.PathLike[str],
-        format: str = "tf_saved_model",
-        verbose: int | str | None = None,
-        input_signature: Any = None,
-        *,
-        overwrite: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        """Export the model for serving."""
-        export(self, filepath, format, verbose, input_signature, overwrite=overwrite, **kwargs)
+    def export(self, filepath: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
+        """Export the model for serving, by the arguments of `keras_xd.export`."""
+        export(self, filepath, *args, **kwargs)
 
 
 @check_types

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_xd.core.searchable import SearchableLayer, named_layers
 from keras_xd.core.type_aliases import Logs
-from keras_xd.core.validation import is_number, one_of, positive_integer
+from keras_xd.core.validation import number_within, one_of, positive_integer, positive_number
 from keras_xd.training.architecture_drift import architecture_of, relative_distance
 
 PARAMETER_FREE = ("skip", "identity", "zero", "max_pooling_3", "average_pooling_3")
@@ -91,18 +91,10 @@ class CollapseGuard(keras.callbacks.Callback):
         stop: bool = False,
     ):
         super().__init__()
-        if probability is not None and not (is_number(probability) and 0 < probability <= 1):
-            raise ValueError(
-                "`probability` must be a number above 0 and up to 1, or None. "
-                f"Received: probability={probability!r}"
-            )
-        if minimum_distance is not None and not (
-            is_number(minimum_distance) and 0 < minimum_distance < float("inf")
-        ):
-            raise ValueError(
-                "`minimum_distance` must be a positive number or None. "
-                f"Received: minimum_distance={minimum_distance!r}"
-            )
+        if probability is not None:
+            number_within(probability, "(]", 0, 1, "probability")
+        if minimum_distance is not None:
+            positive_number(minimum_distance, "minimum_distance")
         if not isinstance(operations, (list, tuple, set)) or not all(
             isinstance(name, str) for name in operations
         ):
@@ -163,9 +155,7 @@ class CollapseGuard(keras.callbacks.Callback):
             totals[path] = sum(
                 value for name, value in probabilities.items() if name in self.operations
             )
-            entropies[path] = described[path].get(
-                "entropy/relative", _relative_entropy(probabilities.values())
-            )
+            entropies[path] = described[path]["entropy/relative"]
         if totals:
             logs["parameter_free_probability"] = float(np.mean(list(totals.values())))
             logs["mixture_entropy"] = float(np.mean(list(entropies.values())))
@@ -219,9 +209,3 @@ def _probabilities(described):
         for name, value in described.items()
         if name.startswith("probability/")
     }
-
-
-def _relative_entropy(probabilities):
-    probabilities = np.array([probability for probability in probabilities], "float64")
-    positive = probabilities[probabilities > 0]
-    return float(abs(np.sum(positive * np.log(positive)))) / max(np.log(len(probabilities)), 1e-30)
