@@ -16,7 +16,7 @@ from keras_tuner.engine.tuner import maybe_distribute
 
 from keras_xd.core import files, locking, validation
 from keras_xd.grammar.topologies import UnknownOperatorError
-from keras_xd.training.callbacks.hparams import hparams_callback
+from keras_xd.training.callbacks.hparams import write_run
 from tuner_integration import checkpoints
 from tuner_integration.costs import COSTS, check_limits, exceeded, model_costs
 from tuner_integration.fidelity import fit_arguments, resumed_from
@@ -375,17 +375,9 @@ class GrammarTuner(keras_tuner.Tuner):
         """Write values and score of a completed trial for TensorBoard, if it is installed."""
         if trial.status != "COMPLETED" or importlib.util.find_spec("tensorboard") is None:
             return
-        import tensorflow as tf
-
-        writer = tf.summary.create_file_writer(self._board_folder(trial))
         values = shown_values(trial.hyperparameters.values, self.grammars)
-        session = hparams_callback(writer, values)
-        session.on_train_begin()
-        if math.isfinite(trial.score):
-            with writer.as_default(0):
-                tf.summary.scalar(self.oracle.objective.name, trial.score)
-        session.on_train_end()
-        writer.close()
+        scores = {self.oracle.objective.name: trial.score} if math.isfinite(trial.score) else {}
+        write_run(self._board_folder(trial), values, scores)
 
     def _build_hypermodel(self, hp):
         model = super()._build_hypermodel(hp)

@@ -12,7 +12,7 @@ from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import UnknownSizeError, positive_integer
 from keras_xd.graph.cost import counted_multiply_adds, uncounted_layers
 from keras_xd.training.architecture_drift import architecture_of, relative_distance
-from keras_xd.training.callbacks.hparams import checked_hparams, hparams_api, hparams_callback
+from keras_xd.training.callbacks.hparams import checked_hparams, hparams_api
 
 # Numbers in the unit impulses of all input positions.
 LARGEST_OPERATOR = 2**25
@@ -101,7 +101,7 @@ class ArchitectureBoard(keras.callbacks.Callback):
         self._summary, self._writer = tf.summary, tf.summary.create_file_writer(self.log_dir)
         self._step = self._written = None
         if self.hparams is not None:
-            self._session = hparams_callback(self._writer, self.hparams)
+            self._session = hparams_api().KerasCallback(self._writer, self.hparams)
             self._session.on_train_begin()
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:

@@ -19,9 +19,18 @@ def checked_hparams(hparams):
     return dict(hparams)
 
 
-def hparams_callback(writer, hparams):
-    """Return TensorBoard's own callback, which writes that a run begins and ends."""
-    return hparams_api().KerasCallback(writer, hparams)
+def write_run(folder, hparams, scalars):
+    """Write the hyperparameters of a run that has ended, and numbers by their names."""
+    import tensorflow as tf
+
+    writer = tf.summary.create_file_writer(folder)
+    session = hparams_api().KerasCallback(writer, hparams)
+    session.on_train_begin()
+    with writer.as_default(0):
+        for name, value in scalars.items():
+            tf.summary.scalar(name, value)
+    session.on_train_end()
+    writer.close()
 
 
 def hparams_api():
