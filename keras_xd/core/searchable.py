@@ -214,6 +214,11 @@ def searchable_layers(model):
     return [layer for layer in flatten_layers(model) if isinstance(layer, SearchableLayer)]
 
 
+def searchable_by_path(model):
+    """Return the same by their paths."""
+    return {path or x.name: x for path, x in named_layers(model) if isinstance(x, SearchableLayer)}
+
+
 @check_types
 def architecture_variables(model: keras.layers.Layer) -> list[keras.Variable]:
     """Return the variables of `model` that choose its operations, each once.
@@ -315,11 +320,7 @@ def describe(model: keras.layers.Layer) -> dict[str, dict[str, Any]]:
     0.0
     """
     check_finite(model)
-    return {
-        path or layer.name: layer.describe()
-        for path, layer in named_layers(model)
-        if isinstance(layer, SearchableLayer)
-    }
+    return {path: layer.describe() for path, layer in searchable_by_path(model).items()}
 
 
 @check_types

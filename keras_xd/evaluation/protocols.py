@@ -112,29 +112,6 @@ class Evaluation:
         mean = math.fsum(values) / len(values)
         return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return runs and summary as JSON knows them; numbers that are not finite are `None`."""
-        summary = {
-            protocol: {
-                metric: {
-                    "mean": _finite(self.mean(protocol, metric)),
-                    "standard_deviation": _finite(self.standard_deviation(protocol, metric)),
-                    "seeds": list(self.values(protocol, metric)),
-                }
-                for metric in self.metrics
-                if self.values(protocol, metric)
-            }
-            for protocol in self.protocols
-        }
-        runs = [
-            {
-                **dataclasses.asdict(run),
-                "values": {name: _finite(value) for name, value in run.values.items()},
-            }
-            for run in self.runs
-        ]
-        return {"runs": runs, "summary": summary}
-
     def __str__(self) -> str:
         table = [("protocol", "seeds", *self.metrics)]
         for protocol in self.protocols:
@@ -428,7 +405,3 @@ def _numbers(result):
             "`evaluate` must return a number or a dictionary of numbers, as "
             f"`model.evaluate(…, return_dict=True)` does. Received: {result!r}"
         ) from error
-
-
-def _finite(value):
-    return value if value is not None and math.isfinite(value) else None

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_xd.core import randomness
-from keras_xd.core.searchable import SearchableLayer, named_layers
+from keras_xd.core.searchable import searchable_by_path
 from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import UnknownSizeError, positive_integer
 from keras_xd.graph.cost import counted_multiply_adds, uncounted_layers
@@ -134,13 +134,8 @@ class ArchitectureBoard(keras.callbacks.Callback):
         self._step = self._written = step
 
     def _write_state(self):
-        layers = {
-            path or layer.name: layer
-            for path, layer in named_layers(self.model)
-            if isinstance(layer, SearchableLayer)
-        }
         rows = []
-        for path, layer in layers.items():  # one after the other: arrays may be large
+        for path, layer in searchable_by_path(self.model).items():  # arrays may be large
             rows += self._write_layer(path, layer)
         multiply_adds = {f"complexity/{name}": v for name, v in self._complexity().items()}
         for tag, value in multiply_adds.items():
