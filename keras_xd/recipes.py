@@ -158,13 +158,6 @@ def paper(name: str, experiment: str | None = None) -> dict[str, Any]:
 
 
 @check_types
-def space_of(layer: keras.layers.Layer) -> str | None:
-    """Return the search space with a recipe that a searchable layer is of, or `None`."""
-    space = spaces.space_of(layer, _spaces())
-    return None if space is None else space.name
-
-
-@check_types
 def default_rate(model: keras.Model) -> float:
     """Return the architecture's rate for a model that comes without one."""
     found = {spaces.space_of(layer, _spaces()) for layer in searchable_layers(model)} - {None}
