@@ -245,21 +245,7 @@ def architecture_variables(model: keras.layers.Layer) -> list[keras.Variable]:
 
 @check_types
 def model_variables(model: keras.layers.Layer) -> list[keras.Variable]:
-    """Return the trainable variables of `model` that are not architecture variables.
-
-    Args:
-        model: a Keras model or layer; nested models and shared layers are followed.
-
-    Example:
-
-    >>> import keras
-    >>> import keras_xd
-    >>> model = keras.Sequential(
-    ...     [keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")]
-    ... )
-    >>> [variable.name for variable in keras_xd.core.searchable.model_variables(model)]
-    ['kernel', 'bias']
-    """
+    """Return the trainable variables of `model` that are not architecture variables."""
     architecture = {id(variable) for variable in architecture_variables(model)}
     return [v for v in model.trainable_variables if id(v) not in architecture]
 

@@ -63,22 +63,6 @@ def network_graph(term: Term, topologies: Mapping[str, Topology] | None = None) 
     A topology within a term replaces its edge; its input and output become the nodes at the ends.
     Edges that carry `zero`, and edges that lie on no path from an input to the output, are left
     out. If nothing is left, the graph has no edges.
-
-    Args:
-        term: a term, also a folded one or one with shared motifs.
-        topologies: dictionary from operators to `Topology`; `None` for
-            `keras_xd.grammar.TOPOLOGIES`.
-
-    Example:
-
-    >>> from keras_xd.grammar import parse
-    >>> from keras_xd.grammar.graphs import network_graph
-    >>> term = parse("(S Residual2 (C Linear2 conv relu) id (OP zero))")
-    >>> [
-    ...     (edge.source, edge.operation, edge.target)
-    ...     for edge in network_graph(term).edges
-    ... ]
-    [(0, 'id', 1)]
     """
     topologies = TOPOLOGIES if topologies is None else topologies
     term = expand(term)
@@ -152,24 +136,6 @@ def network_digest(term: Term, topologies: Mapping[str, Topology] | None = None)
     Dead edges, identities, the hierarchy and the order in which a node adds up do not count. How
     often an operation is added to a node does, and so does the order in which a node stacks or
     concatenates. Nodes are told apart by colour refinement along both directions of the edges.
-
-    Args:
-        term: a term, also one with shared motifs.
-        topologies: as in `network_graph`.
-
-    Returns:
-        A string of 16 hexadecimal digits.
-
-    Example:
-
-    >>> from keras_xd.grammar import parse
-    >>> from keras_xd.grammar.graphs import network_digest
-    >>> a = parse("(S Residual2 (OP conv) (OP zero) (OP pool))")
-    >>> b = parse("(S Linear3 (OP conv) (OP id) (OP pool))")
-    >>> network_digest(a) == network_digest(b)
-    True
-    >>> network_digest(a) == network_digest(parse("(S Linear2 (OP pool) (OP conv))"))
-    False
     """
     labels, sources = _producers(network_graph(term, topologies))
     targets = [[] for _ in labels]

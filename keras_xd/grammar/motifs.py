@@ -10,23 +10,8 @@ SHARE = "share:"
 def motif_terms(term: Term) -> tuple[Term, dict[str, Term]]:
     """Split a term of a grammar made by `Grammar.share` into the whole and its motifs.
 
-    Args:
-        term: any term.
-
-    Returns:
-        `(main, {symbol: motif})`: the term with its symbols in place, and the motif of each symbol
-        with later motifs inserted, none of whose nodes is found elsewhere. A term without motifs
-        gives itself and an empty dictionary.
-
-    Example:
-
-    >>> from keras_xd.grammar import parse
-    >>> from keras_xd.grammar.motifs import motif_terms
-    >>> main, motifs = motif_terms(
-    ...     parse("(SHARED share:op (S Linear2 op op) (OP conv))")
-    ... )
-    >>> print(main, motifs["op"])
-    (S Linear2 op op) (OP conv)
+    These are given by their symbols, with later motifs inserted; none of their nodes is found
+    elsewhere. A term without motifs gives itself and an empty dictionary.
     """
     if not term.operator.startswith(SHARE) or not term.arguments:
         return term, {}
