@@ -215,7 +215,8 @@ def refusal(task, values):
     if task.operations is None:
         return None
     term = task.space.parse(values["term"])
-    operations = len(grammar.graphs.operation_graph(term)[0])
+    edges = grammar.graphs.network_graph(term).edges
+    operations = 2 + sum(edge.operation != "id" for edge in edges)  # with input and output
     if operations > task.operations:
         return f"{operations} operations exceed the limit {task.operations}"
     if task.multiply_adds is None:

@@ -98,17 +98,12 @@ class H1(RelativeL2):
         lengths: the length of the domain along each spatial axis, or one for all.
         method: `"spectral"` for periodic functions, whose points are `length / size` apart;
             `"differences"` for others, of second order, with points at both ends.
-        reduction: as in `keras.losses.Loss`.
-        name: the name of the loss.
-        dtype: as in `keras.losses.Loss`.
+        name, **kwargs: as in `keras.losses.Loss`.
 
     Call arguments:
         y_true: targets of shape `(batch, *sizes, channels)`, with known sizes of 3 or more.
         y_pred: predictions of the same shape.
         sample_weight: factors of the samples, of shape `(batch,)`.
-
-    Raises:
-        ValueError: for arguments outside these rules, or other shapes.
 
     Example:
 
@@ -131,11 +126,10 @@ class H1(RelativeL2):
         self,
         lengths: float | tuple[float, ...] = 1.0,
         method: str = "spectral",
-        reduction: str | None = "sum_over_batch_size",
         name: str = "h1",
-        dtype: str | keras.DTypePolicy | None = None,
+        **kwargs: Any,
     ):
-        super().__init__(reduction=reduction, name=name, dtype=dtype)
+        super().__init__(name=name, **kwargs)
         self.lengths = _lengths(lengths)
         self.method = validation.one_of(method, ("spectral", "differences"), "method")
 
@@ -162,16 +156,11 @@ class Quantile(keras.losses.Loss):
 
     Args:
         quantile: the number q between 0 and 1.
-        reduction: as in `keras.losses.Loss`.
-        name: the name of the loss.
-        dtype: as in `keras.losses.Loss`.
+        name, **kwargs: as in `keras.losses.Loss`.
 
     Call arguments:
         y_true: targets of shape `(batch, …)`.
         y_pred: predictions of the same shape.
-
-    Raises:
-        ValueError: for a quantile that is not between 0 and 1, or other shapes.
 
     Example:
 
@@ -188,14 +177,8 @@ class Quantile(keras.losses.Loss):
     """
 
     @check_types
-    def __init__(
-        self,
-        quantile: float = 0.5,
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "quantile",
-        dtype: str | keras.DTypePolicy | None = None,
-    ):
-        super().__init__(reduction=reduction, name=name, dtype=dtype)
+    def __init__(self, quantile: float = 0.5, name: str = "quantile", **kwargs: Any):
+        super().__init__(name=name, **kwargs)
         self.quantile = validation.number_within(quantile, "()", 0, 1, "quantile")
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
@@ -211,15 +194,8 @@ class Quantile(keras.losses.Loss):
 class _Residual(keras.losses.Loss):
     """Base class of the mean squares of what an equation leaves over."""
 
-    def __init__(
-        self,
-        *,
-        lengths: float | tuple[float, ...],
-        reduction: str | None,
-        name: str,
-        dtype: str | keras.DTypePolicy | None,
-    ):
-        super().__init__(reduction=reduction, name=name, dtype=dtype)
+    def __init__(self, lengths: float | tuple[float, ...], **kwargs: Any):
+        super().__init__(**kwargs)
         self.lengths = _lengths(lengths)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
@@ -282,16 +258,11 @@ class BurgersResidual(_EvolutionResidual):
         viscosity: ν, 0 or more.
         step: the time from one state to the next.
         length: of the circle.
-        reduction: as in `keras.losses.Loss`.
-        name: the name of the loss.
-        dtype: as in `keras.losses.Loss`.
+        name, **kwargs: as in `keras.losses.Loss`.
 
     Call arguments:
         y_true: states of shape `(batch, size, 1)`.
         y_pred: the next states, `(batch, size, 1)`, or several ones, `(batch, steps, size, 1)`.
-
-    Raises:
-        ValueError: for arguments outside these rules, or other shapes.
 
     Example:
 
@@ -314,13 +285,10 @@ class BurgersResidual(_EvolutionResidual):
         viscosity: float,
         step: float,
         length: float = 1.0,
-        reduction: str | None = "sum_over_batch_size",
         name: str = "burgers_residual",
-        dtype: str | keras.DTypePolicy | None = None,
+        **kwargs: Any,
     ):
-        super().__init__(
-            viscosity, step, lengths=length, reduction=reduction, name=name, dtype=dtype
-        )
+        super().__init__(viscosity, step, lengths=length, name=name, **kwargs)
 
     def _change(self, state):
         (length,) = _lengths_of(self.lengths, 1, state.shape)
@@ -349,16 +317,11 @@ class NavierStokesResidual(_EvolutionResidual):
         forcing: `None`, or the force f on the grid: nested lists or an array of shape
             `(size, size)`.
         lengths: of the torus along both axes, or one for both.
-        reduction: as in `keras.losses.Loss`.
-        name: the name of the loss.
-        dtype: as in `keras.losses.Loss`.
+        name, **kwargs: as in `keras.losses.Loss`.
 
     Call arguments:
         y_true: vorticities of shape `(batch, size, size, 1)`.
         y_pred: the next ones, of the same shape, or several, `(batch, steps, size, size, 1)`.
-
-    Raises:
-        ValueError: for arguments outside these rules, or other shapes.
 
     Example:
 
@@ -385,13 +348,10 @@ class NavierStokesResidual(_EvolutionResidual):
         step: float,
         forcing: Any = None,
         lengths: float | tuple[float, ...] = 1.0,
-        reduction: str | None = "sum_over_batch_size",
         name: str = "navier_stokes_residual",
-        dtype: str | keras.DTypePolicy | None = None,
+        **kwargs: Any,
     ):
-        super().__init__(
-            viscosity, step, lengths=lengths, reduction=reduction, name=name, dtype=dtype
-        )
+        super().__init__(viscosity, step, lengths=lengths, name=name, **kwargs)
         self.forcing = None if forcing is None else ops.convert_to_numpy(forcing).tolist()
 
     def _change(self, state):
@@ -432,16 +392,11 @@ class DarcyResidual(_Residual):
     Args:
         forcing: the number f.
         lengths: of the domain along both axes, or one for both.
-        reduction: as in `keras.losses.Loss`.
-        name: the name of the loss.
-        dtype: as in `keras.losses.Loss`.
+        name, **kwargs: as in `keras.losses.Loss`.
 
     Call arguments:
         y_true: coefficients of shape `(batch, size, size, 1)`, with sizes of 3 or more.
         y_pred: pressures of the same shape.
-
-    Raises:
-        ValueError: for arguments outside these rules, or other shapes.
 
     Example:
 
@@ -461,11 +416,10 @@ class DarcyResidual(_Residual):
         self,
         forcing: float = 1.0,
         lengths: float | tuple[float, ...] = 1.0,
-        reduction: str | None = "sum_over_batch_size",
         name: str = "darcy_residual",
-        dtype: str | keras.DTypePolicy | None = None,
+        **kwargs: Any,
     ):
-        super().__init__(lengths=lengths, reduction=reduction, name=name, dtype=dtype)
+        super().__init__(lengths, name=name, **kwargs)
         self.forcing = validation.real_number(forcing, "forcing")
 
     def _rest(self, y_true, y_pred):

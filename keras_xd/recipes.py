@@ -91,9 +91,6 @@ def recipe(space: str = "xd", data: str | None = None, epochs: int | None = None
     Returns:
         A `Recipe`.
 
-    Raises:
-        ValueError: if there is no recipe for a space or data.
-
     Example:
 
     >>> import keras
@@ -146,9 +143,6 @@ def paper(name: str, experiment: str | None = None) -> dict[str, Any]:
         "published code"; `"unstated"` the names of settings that the paper does not say, which are
         left out. For all experiments, a dictionary from their names to such dictionaries.
 
-    Raises:
-        ValueError: the paper or the experiment is none of those.
-
     Example:
 
     >>> import keras_xd
@@ -162,13 +156,6 @@ def paper(name: str, experiment: str | None = None) -> dict[str, Any]:
     if experiment is None:
         return copy.deepcopy(found)
     return copy.deepcopy(found[validation.one_of(experiment, tuple(found), "experiment")])
-
-
-@check_types
-def space_of(layer: keras.layers.Layer) -> str | None:
-    """Return the search space with a recipe that a searchable layer is of, or `None`."""
-    space = spaces.space_of(layer, _spaces())
-    return None if space is None else space.name
 
 
 @check_types

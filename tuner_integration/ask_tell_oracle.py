@@ -45,7 +45,6 @@ class AskTellOracle(ResumableOracle):
         self.topologies = topologies
         self._imported = []  # pairs of values and a score
         self._networks = {}  # digests by terms
-        self._saved_networks = {}
         self._parsed = {}
         self._queue = [self._initial(number, given) for number, given in enumerate(initial_terms)]
 
@@ -243,21 +242,10 @@ class AskTellOracle(ResumableOracle):
         if self._parsed.get(name, (None,))[0] != key:
             point = space.point(values)
             self._parsed[name] = key, point
-            digests = self._saved_networks.get(name, {})
-            self._networks |= {term: digests[n] for n, term in point if n in digests}
             # Under the same object as the point's, large terms are found without a comparison.
             for term in [v for n, v in point if n in self.grammars and v in self._networks]:
                 self._networks[term] = self._networks.pop(term)
         return self._parsed[name][1]
-
-    def _known_digests(self):
-        """Digests of the networks of trials, by their ids and the names of terms."""
-        known = {
-            name: {n: self._networks[v] for n, v in point if n in self.grammars}
-            for name, (_, point) in self._parsed.items()
-            if all(v in self._networks for n, v in point if n in self.grammars)
-        }
-        return {**self._saved_networks, **known}
 
     def _refused_points(self, space):
         return [

@@ -23,7 +23,8 @@ class WeisfeilerLehman:
 
     The colour of a node is its label at first; every iteration replaces it by the pair of itself
     and the sorted colours of its successors. The features of a term are the numbers of nodes of
-    each colour after 0, 1, … iterations, of the graph `operation_graph(expand(term).fold(level))`.
+    each colour after 0, 1, … iterations, of the graph of `expand(term).fold(level)` whose nodes are
+    its operations.
 
     Reference:
         Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 4.
@@ -250,14 +251,6 @@ class HierarchicalKernel:
             *(WeisfeilerLehman(min(level + 1, 2), level, topologies) for level in levels),
             WeisfeilerLehman(iterations, None, topologies),
         ]
-
-    def signature(self) -> str:
-        """Return a text that tells kernels with other features apart, also those of your own."""
-        parts = [
-            (k.iterations, k.level, ZERO, IDENTITY, sorted(k.topologies.items()))
-            for k in self.kernels
-        ]
-        return repr(parts)
 
     def features(self, term: Term, needed: Sequence[bool] | None = None) -> list[Features]:
         """Return what the other methods need to know of a term; what is not needed is empty."""

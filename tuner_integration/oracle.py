@@ -1,6 +1,5 @@
 """A KerasTuner oracle that proposes terms of grammars."""
 
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +14,6 @@ from keras_xd.grammar import Grammar, Topology
 from keras_xd.grammar.topologies import check_operators
 from tuner_integration.acquisition import evolve
 from tuner_integration.ask_tell_oracle import AskTellOracle
-from tuner_integration.feature_files import PYTHON, FeatureFiles
 from tuner_integration.foldings import useful_levels
 from tuner_integration.given_points import Given
 from tuner_integration.kernels import HierarchicalKernel
@@ -248,7 +246,6 @@ class GrammarOracle(AskTellOracle):
 
     def _improving(self, space, observed, errors, pending, tried, rng):
         self._surrogate.space = space
-        self._surrogate.files = self._feature_files()
         self._surrogate.network = tried.network
         self._surrogate.fit(observed, errors, pending)
         # Terms of a few hundred nodes take 10 ms each, variations a tenth of that.
@@ -273,20 +270,6 @@ class GrammarOracle(AskTellOracle):
                 return found
         return None
 
-    def _feature_files(self):
-        if not self._has_project():
-            return None
-        return FeatureFiles(os.path.join(self._project_dir, "features"))
-
-    @keras_tuner.synchronized
-    def end_trial(self, trial: Trial) -> None:
-        """End a trial, see `keras_tuner.Oracle.end_trial`, and keep what proposals need of it."""
-        super().end_trial(trial)
-        if self.strategy == "bayesian" and self._has_project():
-            for name, kernel in self._surrogate.kernels.items():
-                term = self.grammars[name].parse(trial.hyperparameters.values[name])
-                self._feature_files().features(kernel, term)
-
     def _evolved(self, space, observed, errors, tried, rng):
         last = [index for index, point in enumerate(observed) if space.allows(point)]
         last = last[-self.population :]
@@ -299,12 +282,7 @@ class GrammarOracle(AskTellOracle):
         return None
 
     def update_space(self, hyperparameters: keras_tuner.HyperParameters) -> None:
-        """Add hyperparameters, see `keras_tuner.Oracle.update_space`.
-
-        Raises:
-            ValueError: a new `hp.Fixed` holds a term, but has no grammar's name. Its value would
-                never change.
-        """
+        """Add hyperparameters, see `keras_tuner.Oracle.update_space`."""
         for hp in hyperparameters.space:
             value = getattr(hp, "value", None)
             if hp.name not in self.grammars and isinstance(value, str) and value[:1] == "(":
@@ -328,25 +306,16 @@ class GrammarOracle(AskTellOracle):
             "imported": [{"values": v, "score": score} for v, score in self._imported],
             "refused": [{"values": v, "reason": reason} for v, reason in self.refused],
             "skipped": self.skipped,
-            # Known digests of networks, so that a search that goes on proposes at once.
-            "networks": {"python": PYTHON, "digests": self._known_digests()},
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over a state, see `ResumableOracle.set_state`.
-
-        Raises:
-            ValueError: the state is of a search with other grammars or another objective.
-        """
+        """Take over a state, see `ResumableOracle.set_state`."""
         texts = {name: str(grammar) for name, grammar in self.grammars.items()}
         if state["grammars"] != texts:
             raise ValueError(
                 "A search goes on with the grammars that it began with; give the new one another "
                 f"`project_name`. Received: {texts}"[:400]
             )
-        networks = state.get("networks", {})
-        if networks.get("python") == PYTHON:
-            self._saved_networks = networks["digests"]
         if "proposed" in state:
             self._queue = state["proposed"]
         self._imported = [(row["values"], row["score"]) for row in state.get("imported", ())]

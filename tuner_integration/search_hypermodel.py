@@ -47,9 +47,6 @@ class SearchHyperModel(keras_tuner.HyperModel):
         compile_options: dictionary of further arguments of `SearchModel.compile`.
         **kwargs: `name` and `tunable` of `keras_tuner.HyperModel`.
 
-    Raises:
-        ValueError: a setting is an empty list, or the range of `architecture_rate` is none.
-
     Example:
 
     ```python

@@ -44,9 +44,6 @@ class HalvingOracle(GrammarOracle):
         factor: of how many trials of a rung one is continued.
         **kwargs: of `GrammarOracle`.
 
-    Raises:
-        ValueError: there are several objectives, or an argument is out of its range.
-
     Example:
 
     >>> import keras_tuner as kt
@@ -172,11 +169,7 @@ class HalvingOracle(GrammarOracle):
         return {"fidelity": self.fidelity, "rungs": list(self.rungs), "factor": self.factor}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over a state, see `GrammarOracle.set_state`.
-
-        Raises:
-            ValueError: the state is of a search with other rungs.
-        """
+        """Take over a state, see `GrammarOracle.set_state`."""
         if state.get("halving") != self._settings():
             raise ValueError(
                 "A search goes on with the rungs that it began with; give the new one another "

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 from keras_xd.core.argument_types import check_types
 from keras_xd.grammar.terms import Term
 from tuner_integration.acquisition import expected_improvement
-from tuner_integration.feature_files import FeatureFiles
 from tuner_integration.forest import Forest
 from tuner_integration.gaussian_process import GaussianProcess, best_noise
 from tuner_integration.kernels import HierarchicalKernel
@@ -47,7 +46,6 @@ class Surrogate:
         self,
         kernels: Mapping[str, HierarchicalKernel],
         space: PointSpace | None,
-        files: FeatureFiles | None = None,
         models: Sequence[str] = MODELS,
         network: Callable[[Term], Hashable] = lambda term: term,
     ):
@@ -56,7 +54,6 @@ class Surrogate:
         self.models = tuple(models)
         self.kernels = kernels
         self.space = space
-        self.files = files
         self.network = network
         self._features = {name: {} for name in kernels}
 
@@ -137,13 +134,10 @@ class Surrogate:
         """Features of the terms of known points, kept from one fit to the next."""
         kept, kernel = self._features[name], self.kernels[name]
         terms = [dict(point)[name] for point in points]
-
-        def features(term):
-            if term in kept:
-                return kept[term]
-            return self.files.features(kernel, term) if self.files else kernel.features(term)
-
-        self._features[name] = {term: features(term) for term in dict.fromkeys(terms)}
+        self._features[name] = {
+            term: kept[term] if term in kept else kernel.features(term)
+            for term in dict.fromkeys(terms)
+        }
         return [self._features[name][term] for term in terms]
 
     def _crosses(self, features, part):

@@ -16,7 +16,7 @@ from keras_tuner.engine.tuner import maybe_distribute
 
 from keras_xd.core import files, locking, validation
 from keras_xd.grammar.topologies import UnknownOperatorError
-from keras_xd.training.callbacks.event_file import EventFile
+from keras_xd.training.callbacks.hparams import write_run
 from tuner_integration import checkpoints
 from tuner_integration.costs import COSTS, check_limits, exceeded, model_costs
 from tuner_integration.fidelity import fit_arguments, resumed_from
@@ -70,10 +70,6 @@ class GrammarTuner(keras_tuner.Tuner):
         zero_cost_share: about which share of the proposals is skipped.
         **kwargs: of `keras_tuner.Tuner`, such as `directory`, `project_name`, `overwrite`,
             `executions_per_trial` and `max_model_size`.
-
-    Raises:
-        ValueError: the oracle is another one, `max_checkpoints` is out of its range, or the
-            hypermodel does not take the hyperparameters and the terms.
 
     Example:
 
@@ -175,9 +171,6 @@ class GrammarTuner(keras_tuner.Tuner):
         """Search, see `keras_tuner.Tuner.search`.
 
         Raises:
-            ValueError: another process searches in this project, with workers one of the same
-                `KERASTUNER_TUNER_ID`; the objective needs validation data and there are none, or
-                it is nothing that training reports.
             RuntimeError: no trial has completed.
         """
         self._check_validation(fit_args, fit_kwargs)
@@ -224,20 +217,12 @@ class GrammarTuner(keras_tuner.Tuner):
             )
 
     def get_best_hyperparameters(self, num_trials: int = 1) -> list:
-        """Return the hyperparameters of the best trials that have completed, the best first.
-
-        Raises:
-            ValueError: no trial has completed.
-        """
+        """Return the hyperparameters of the best trials that have completed, the best first."""
         self._check_completed()
         return super().get_best_hyperparameters(num_trials)
 
     def get_best_models(self, num_models: int = 1) -> list:
-        """Return the models of the best trials that have completed, the best first.
-
-        Raises:
-            ValueError: no trial has completed, or the weights of one were not kept.
-        """
+        """Return the models of the best trials that have completed, the best first."""
         self._check_completed()
         return super().get_best_models(num_models)
 
@@ -257,9 +242,6 @@ class GrammarTuner(keras_tuner.Tuner):
         """Return the terms of the best trials that have completed, the best first.
 
         Each entry is a dictionary from names to terms.
-
-        Raises:
-            ValueError: no trial has completed.
         """
         return [
             {name: grammar.parse(hp.get(name)) for name, grammar in self.grammars.items()}
@@ -267,11 +249,7 @@ class GrammarTuner(keras_tuner.Tuner):
         ]
 
     def load_model(self, trial: Trial) -> keras.Model:
-        """Return the model of a trial with the weights of its best epoch.
-
-        Raises:
-            ValueError: the trial's weights were not kept.
-        """
+        """Return the model of a trial with the weights of its best epoch."""
         if not os.path.exists(self._get_checkpoint_fname(trial.trial_id)):
             raise ValueError(
                 "The weights of the best `max_checkpoints` trials alone are kept. Received: trial "
@@ -397,12 +375,9 @@ class GrammarTuner(keras_tuner.Tuner):
         """Write values and score of a completed trial for TensorBoard, if it is installed."""
         if trial.status != "COMPLETED" or importlib.util.find_spec("tensorboard") is None:
             return
-        file = EventFile(self._board_folder(trial))
-        file.start_session(shown_values(trial.hyperparameters.values, self.grammars))
-        if math.isfinite(trial.score):
-            file.scalar(self.oracle.objective.name, trial.score, 0)
-        file.end_session()
-        file.close()
+        values = shown_values(trial.hyperparameters.values, self.grammars)
+        scores = {self.oracle.objective.name: trial.score} if math.isfinite(trial.score) else {}
+        write_run(self._board_folder(trial), values, scores)
 
     def _build_hypermodel(self, hp):
         model = super()._build_hypermodel(hp)

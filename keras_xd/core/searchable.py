@@ -214,6 +214,11 @@ def searchable_layers(model):
     return [layer for layer in flatten_layers(model) if isinstance(layer, SearchableLayer)]
 
 
+def searchable_by_path(model):
+    """Return the same by their paths."""
+    return {path or x.name: x for path, x in named_layers(model) if isinstance(x, SearchableLayer)}
+
+
 @check_types
 def architecture_variables(model: keras.layers.Layer) -> list[keras.Variable]:
     """Return the variables of `model` that choose its operations, each once.
@@ -290,9 +295,6 @@ def describe(model: keras.layers.Layer) -> dict[str, dict[str, Any]]:
         A dictionary from the path of each searchable layer (its name, after those of the nested
         models around it, joined by "/") to its `describe()`.
 
-    Raises:
-        ValueError: if weights are NaN or infinite.
-
     Example:
 
     >>> import keras
@@ -304,11 +306,7 @@ def describe(model: keras.layers.Layer) -> dict[str, dict[str, Any]]:
     0.0
     """
     check_finite(model)
-    return {
-        path or layer.name: layer.describe()
-        for path, layer in named_layers(model)
-        if isinstance(layer, SearchableLayer)
-    }
+    return {path: layer.describe() for path, layer in searchable_by_path(model).items()}
 
 
 @check_types
@@ -327,9 +325,6 @@ def freeze_architecture(model: keras.layers.Layer) -> keras.layers.Layer:
 
     Returns:
         `model`.
-
-    Raises:
-        ValueError: if the model has no architecture variables.
 
     Example:
 
@@ -374,10 +369,6 @@ def reset_weights(model: keras.layers.Layer, seed: int | None = None) -> keras.l
 
     Returns:
         `model`.
-
-    Raises:
-        ValueError: if a layer cannot be made again from its configuration, or if the model has
-            been finalized, which mixes weights and architecture.
 
     Example:
 

@@ -1,5 +1,6 @@
 """Argument checks shared by the whole package."""
 
+import functools
 import math
 import numbers
 import os
@@ -34,6 +35,10 @@ def positive_integer(value, name, least=1):
             f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}"
         )
     return int(value)
+
+
+# The same of integers ≥ 0.
+nonnegative_integer = functools.partial(positive_integer, least=0)
 
 
 def matrix_side(value, name):
@@ -115,13 +120,6 @@ def number_within(value, ends, low, high, name):
         interval = f"{ends[0]}{low:g}, {high:g}{ends[1]}"
         raise ValueError(f"`{name}` must be a number in {interval}. Received: {name}={value!r}")
     return float(value)
-
-
-def nonnegative_integer(value, name):
-    """Return `value` as an `int`, or raise `ValueError` if it is not an integer ≥ 0."""
-    if not is_integer(value) or value < 0:
-        raise ValueError(f"`{name}` must be an integer of at least 0. Received: {name}={value!r}")
-    return int(value)
 
 
 def seed(value, name="seed"):

@@ -39,10 +39,6 @@ def conformal_margin(
     Returns:
         The margin, a `float`.
 
-    Raises:
-        ValueError: for shapes that differ, values that are not finite, numbers out of range, or
-            fewer samples than the coverage needs, `coverage / (1 − coverage)`.
-
     Example:
 
     >>> import numpy as np

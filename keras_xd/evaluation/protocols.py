@@ -5,6 +5,7 @@ import dataclasses
 import gc
 import math
 import os
+import tempfile
 import time
 import traceback
 import warnings
@@ -18,7 +19,7 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.locking import LockedError
 from keras_xd.core.searchable import freeze_architecture, reset_weights, searchable_layers
 from keras_xd.evaluation.retraining import measured_number
-from keras_xd.evaluation.store import MemoryStore, Store, check_name
+from keras_xd.evaluation.store import Store, check_name
 from keras_xd.finalizing.finalizer import finalize as finalize_model
 from keras_xd.training.architecture_files import layout, pack, unpack
 from keras_xd.training.random_architecture import randomize_architecture
@@ -105,29 +106,6 @@ class Evaluation:
         mean = math.fsum(values) / len(values)
         return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return runs and summary as JSON knows them; numbers that are not finite are `None`."""
-        summary = {
-            protocol: {
-                metric: {
-                    "mean": _finite(self.mean(protocol, metric)),
-                    "standard_deviation": _finite(self.standard_deviation(protocol, metric)),
-                    "seeds": list(self.values(protocol, metric)),
-                }
-                for metric in self.metrics
-                if self.values(protocol, metric)
-            }
-            for protocol in self.protocols
-        }
-        runs = [
-            {
-                **dataclasses.asdict(run),
-                "values": {name: _finite(value) for name, value in run.values.items()},
-            }
-            for run in self.runs
-        ]
-        return {"runs": runs, "summary": summary}
-
     def __str__(self) -> str:
         table = [("protocol", "seeds", *self.metrics)]
         for protocol in self.protocols:
@@ -209,9 +187,6 @@ def evaluate_search(
 
     Raises:
         OSError: if there is no room for a file.
-        ValueError: for arguments outside these rules, for tasks of `transfer` whose models cannot
-            take the architecture, and for a folder of something else; nothing has been run or
-            written then.
 
     Example:
 
@@ -251,30 +226,30 @@ def evaluate_search(
     seeds = _seeds(seeds)
     for name, value in (("finalize", finalize), ("verbose", verbose)):
         validation.one_of(value, (False, True), name)
-    store = MemoryStore()
-    if path is not None:
-        store = Store(path, {"finalize": bool(finalize), "settings": settings or {}})
-    finished = _finished(store, plan, seeds)
-    if transfer:  # before a long search
-        architecture = pack(_built(task, seeds[0]))
-        for name, other in transfer.items():
-            unpack(_built(other, seeds[0]), architecture, f"the architecture for task '{name}'")
-    store.open()
-    runs, first_error = [], None
-    with contextlib.closing(_in_turn(store, seeds)) as turns:
-        for seed in turns:
-            if any((protocol, seed) not in finished for protocol in plan):
-                finished |= _finished(store, plan, [seed])  # by another process meanwhile
-            for protocol, own_task in plan.items():
-                run = finished.get((protocol, seed))
-                if run is None:
-                    run, error = _run(protocol, own_task, search, seed, finalize, store)
-                    _report(run, error, verbose)
-                    first_error = first_error or error
-                runs.append(run)
-                if run.error is None:
-                    first_error = None  # which would hold its model in memory
-                gc.collect()  # models are cycles of references that hold memory of the device
+    temporary = tempfile.TemporaryDirectory() if path is None else contextlib.nullcontext(path)
+    with temporary as folder:
+        store = Store(folder, {"finalize": bool(finalize), "settings": settings or {}})
+        finished = _finished(store, plan, seeds)
+        if transfer:  # before a long search
+            architecture = pack(_built(task, seeds[0]))
+            for name, other in transfer.items():
+                unpack(_built(other, seeds[0]), architecture, f"the architecture for task '{name}'")
+        store.open()
+        runs, first_error = [], None
+        with contextlib.closing(_in_turn(store, seeds)) as turns:
+            for seed in turns:
+                if any((protocol, seed) not in finished for protocol in plan):
+                    finished |= _finished(store, plan, [seed])  # by another process meanwhile
+                for protocol, own_task in plan.items():
+                    run = finished.get((protocol, seed))
+                    if run is None:
+                        run, error = _run(protocol, own_task, search, seed, finalize, store)
+                        _report(run, error, verbose)
+                        first_error = first_error or error
+                    runs.append(run)
+                    if run.error is None:
+                        first_error = None  # which would hold its model in memory
+                    gc.collect()  # models are cycles of references that hold memory of the device
     if all(run.error is not None for run in runs):
         raise first_error
     order = {key: n for n, key in enumerate((p, seed) for p in plan for seed in seeds)}
@@ -424,7 +399,3 @@ def _numbers(result):
             "`evaluate` must return a number or a dictionary of numbers, as "
             f"`model.evaluate(…, return_dict=True)` does. Received: {result!r}"
         ) from error
-
-
-def _finite(value):
-    return value if value is not None and math.isfinite(value) else None

@@ -90,7 +90,6 @@ def choose_settings(
 
     Raises:
         OSError: if the disk is full.
-        ValueError: for arguments outside these rules.
         Exception: that of the last trial that failed, if no trial has a finite value.
 
     Example:

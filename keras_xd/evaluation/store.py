@@ -1,6 +1,5 @@
 """Storage of the finished runs of an evaluation."""
 
-import contextlib
 import json
 import os
 import re
@@ -20,39 +19,6 @@ def check_name(name):
             f"of the first two. Received: {name!r}"
         )
     return name
-
-
-class MemoryStore:
-    """Keeps the found architectures of one call, and no runs."""
-
-    def __init__(self) -> None:
-        self.architectures = {}
-
-    def open(self):
-        """Make ready to write."""
-
-    def locked(self, seed):
-        """Return a context in which no other process runs a seed."""
-        return contextlib.nullcontext()
-
-    def read(self, protocol, seed):
-        """Return the record of a finished run, or `None`."""
-        return None
-
-    def write(self, protocol, seed, record):
-        """Keep the record of a finished run."""
-
-    def has_search(self, seed):
-        """Return whether the search of a seed is finished."""
-        return seed in self.architectures
-
-    def write_search(self, model, architecture, seed):
-        """Keep what a search found: the searched model and its packed architecture."""
-        self.architectures[seed] = architecture
-
-    def architecture(self, seed):
-        """Return the packed architecture that was found."""
-        return self.architectures[seed]
 
 
 class Store:
@@ -169,22 +135,15 @@ def _read(path, keys):
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
-        known = content["format"] == FORMAT and content["version"] == VERSION
-        missing = [key for key in keys if known and key not in content]
-        if missing:
-            raise ValueError(f"{missing} missing")
-        wrong = [key for key in keys if known and not _FITS[key](content[key])]
-        if wrong:
-            raise ValueError(f"{wrong[0]} is {content[wrong[0]]!r}"[:200])
+        form = content["format"], content["version"]
+        if form != (FORMAT, VERSION):
+            raise ValueError(f"it is of format {form[0]!r}, version {form[1]!r}")
+        for key in keys:
+            if not _FITS[key](content[key]):
+                raise ValueError(f"{key} is {content[key]!r}"[:200])
     except (KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(
             "A folder of an evaluation must hold whole files of `evaluate_search`. "
             f"Received: {path!r}, which cannot be read as one: {type(error).__name__}: {error}"
         ) from error
-    if not known:
-        raise ValueError(
-            f"A file of an evaluation must be of format '{FORMAT}', version {VERSION}. "
-            f"Received: {path!r} of format {content['format']!r}, "
-            f"version {content.get('version')!r}"
-        )
     return content

@@ -45,11 +45,6 @@ def export(
         **kwargs: options of the format, as in `keras.Model.export`; with any the outputs are not
             compared, because some change them.
 
-    Raises:
-        ValueError: a weight is NaN or infinite; the format is unknown, or has no form of an
-            operation: the message names the layer; something is at `filepath`, or no folder is
-            there to write to.
-
     Example:
 
     ```python

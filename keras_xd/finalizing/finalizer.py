@@ -35,18 +35,9 @@ class FinalizedModel(AtomicSaving, keras.Model):
 
     report: FinalizingReport | None = None  # that of `finalize`, which is not saved
 
-    def export(
-        self,
-        filepath: str | os.PathLike[str],
-        format: str = "tf_saved_model",
-        verbose: int | str | None = None,
-        input_signature: Any = None,
-        *,
-        overwrite: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        """Export the model for serving."""
-        export(self, filepath, format, verbose, input_signature, overwrite=overwrite, **kwargs)
+    def export(self, filepath: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
+        """Export the model for serving, by the arguments of `keras_xd.export`."""
+        export(self, filepath, *args, **kwargs)
 
 
 @check_types
@@ -131,15 +122,6 @@ def finalize(
         is a `FinalizingReport` with a row for each searched layer, and each that lost channels by
         masks; `print` shows a table. If a `SearchModel` costs over 1.02 of its `complexity_target`,
         the logger `keras_xd.training` says by how much.
-
-    Raises:
-        ValueError: if the model is not built, if a weight is NaN or infinite, if no layer is of
-            this package (a plain model needs no finalizing), if a searchable layer lies inside
-            another layer that cannot be taken apart, such as a wrapper, for an unknown `form` or
-            `weight_dtype`, for a `snap` or `tolerance` that is not between 0 and 1, for a
-            `tolerance` of another `form`, and for a `complexity_target` that the cheapest
-            candidates exceed or of a model without mixtures; for `fold_normalization` of a
-            subclassed model.
 
     Example:
 

@@ -55,11 +55,6 @@ def resize(
     Returns:
         A Functional `keras.Model`, not compiled, for any batch size. `model` is left untouched.
 
-    Raises:
-        ValueError: if a layer cannot work at the new size: an XD-operation with strides or padding
-            of zeros that has left its start, a graph convolution, a `Dense` layer after `Flatten`,
-            a spectral convolution with more modes than the new size has.
-
     Example:
 
     >>> import keras, numpy as np

@@ -28,11 +28,9 @@ _MOVED = {
     "NetworkGraph": "keras_xd.grammar.graphs.NetworkGraph",
     "TOPOLOGIES": "keras_xd.grammar.topologies.TOPOLOGIES",
     "Term": "keras_xd.grammar.terms.Term",
-    "expected_size": "keras_xd.grammar.balance.expected_size",
     "motif_terms": "keras_xd.grammar.motifs.motif_terms",
     "network_digest": "keras_xd.grammar.graphs.network_digest",
     "network_graph": "keras_xd.grammar.graphs.network_graph",
-    "operation_graph": "keras_xd.grammar.graphs.operation_graph",
     "read_term": "keras_xd.grammar.parse",
 }
 

@@ -55,11 +55,6 @@ def build(
         A functional `keras.Model`. The layers' names are those of the primitives with the numbers
         of their edges in `network_graph`, from 1, the same for every model of the term.
 
-    Raises:
-        ValueError: no path leads from an input to the output, the table lacks a primitive of the
-            term or of the grammar that it comes from, the number of inputs is wrong, or tensors
-            that meet in a node have different shapes.
-
     Example:
 
     ```python

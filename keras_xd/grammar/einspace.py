@@ -71,9 +71,6 @@ def einspace(computation: float = 0.46) -> Grammar:
     Returns:
         A `keras_xd.grammar.Grammar` of recursive terms with at most 18 nested nonterminals.
 
-    Raises:
-        ValueError: the probability is not between 0 and 1.
-
     Example:
 
     >>> import numpy as np

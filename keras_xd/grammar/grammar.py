@@ -38,12 +38,6 @@ class Grammar:
         constraints: list of constraints, such as `keras_xd.grammar.Connected()`, which sampling,
             mutation and crossover obey. Parsing does not, see `check`.
 
-    Raises:
-        ValueError: the text breaks the rules, a nonterminal cannot be reached or has no finite
-            term, one of `grammar.topologies.TOPOLOGIES` has not one argument for each of its edges,
-            an argument in capitals is almost a nonterminal, but none, or an argument is out of its
-            range.
-
     Example:
 
     >>> import numpy as np
@@ -123,11 +117,6 @@ class Grammar:
 
         Args:
             text: what `str(term)` or `term.formula()` gives.
-
-        Raises:
-            ValueError: the text is no term of the grammar or deeper than `max_depth`; the message
-                says where. The grammar has several terms with this formula; the message has two.
-                Constraints are left to `check`.
         """
         return parse(text, self.rules).of_grammar(self.rules)
 
@@ -140,9 +129,6 @@ class Grammar:
 
         Args:
             constrained: whether to count only those that satisfy the constraints.
-
-        Raises:
-            ValueError: the number is infinite, or has more than a million binary digits.
         """
         counts = self._exact if constrained else self._free
         return sum(counts.accepted(self.max_depth).values())
@@ -155,9 +141,6 @@ class Grammar:
             uniform: `True` for every term with the same probability, which `count` must be able to
                 count. `False` draws the productions by their weights, from left to right, among
                 those with which the term can still be completed.
-
-        Raises:
-            ValueError: no term satisfies the constraints and the depth bound.
         """
         _check_generator(rng)
         sampler = self._uniform if uniform else self._by_weight
@@ -168,9 +151,6 @@ class Grammar:
         """Return the term that takes the first possible alternative everywhere, from left to right.
 
         It is the same in every process, as a default value has to be.
-
-        Raises:
-            ValueError: no term satisfies the constraints and the depth bound.
 
         Example:
 
@@ -236,9 +216,6 @@ class Grammar:
             motifs: dictionary from terminals to grammars. A later motif may occur in an earlier
                 one.
             start: the new start symbol.
-
-        Raises:
-            ValueError: a motif does not occur, or the grammars have a nonterminal in common.
 
         Example:
 

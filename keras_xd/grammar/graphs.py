@@ -129,34 +129,6 @@ def _alive(edges, inputs, output):
 
 
 @check_types
-def operation_graph(
-    term: Term, topologies: Mapping[str, Topology] | None = None
-) -> tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]:
-    """Return a term as a graph whose nodes are operations, for the Weisfeiler-Lehman kernel.
-
-    `(labels, successors)`: of each operation of `network_graph`, with the inputs first and the
-    output last and identities bypassed, the name and the sorted tuple of the nodes that it feeds.
-    """
-    graph = network_graph(term, topologies)
-    real = [edge for edge in graph.edges if edge.operation != IDENTITY]
-    labels = ["input"] * len(graph.inputs) + [edge.operation for edge in real] + ["output"]
-    starting = {}
-    for number, edge in enumerate(real, start=len(graph.inputs)):
-        starting.setdefault(edge.source, []).append(number)
-    passing = {}
-    for edge in graph.edges:
-        if edge.operation == IDENTITY:
-            passing.setdefault(edge.source, []).append(edge.target)
-    fed = {}  # node of the network -> operations that it feeds, identities bypassed
-    for node in reversed(graph.order()):
-        found = set(starting.get(node, ()))
-        found.update(*(fed[target] for target in passing.get(node, ())))
-        fed[node] = found | ({len(labels) - 1} if node == graph.output else set())
-    sources = [*graph.inputs, *(edge.target for edge in real)]
-    return tuple(labels), (*(tuple(sorted(fed.get(node, ()))) for node in sources), ())
-
-
-@check_types
 def network_digest(term: Term, topologies: Mapping[str, Topology] | None = None) -> str:
     """Return 16 hexadecimal digits, equal for terms that build the same network.
 

@@ -181,11 +181,6 @@ def parse(text: str, rules: Rules | None = None) -> Term:
             root its start symbol and the depth in its bounds. `None` reads any tree; what the
             notation of the paper applies to arguments is then a nonterminal `TERM`.
 
-    Raises:
-        ValueError: the text is not one such term. The message says where, and what was expected.
-            The notation of the paper leaves the nonterminals out; if the grammar has several terms
-            that are written alike, the message has two of them.
-
     Example:
 
     >>> from keras_xd.grammar import parse

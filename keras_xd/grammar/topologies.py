@@ -77,11 +77,7 @@ class Topology:
         return ()
 
     def expand(self, arguments: Sequence[Term]) -> list[tuple[int, int, Term]]:
-        """Return `(from, to, term)` of every edge of a term with these arguments.
-
-        Raises:
-            ValueError: the number of arguments is not that of the edges.
-        """
+        """Return `(from, to, term)` of every edge of a term with these arguments."""
         if len(arguments) != len(self.edges):
             raise ValueError(
                 "A topology has one argument for each edge. "

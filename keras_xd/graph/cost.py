@@ -78,10 +78,6 @@ def complexity(model: keras.layers.Layer) -> float | Tensor:
         A number, or a scalar tensor that is differentiable in the architecture variables if one of
         the searchable layers' is.
 
-    Raises:
-        ValueError: if `model` is not built, or if a counted layer is called with a shape not known
-            except for the batch size.
-
     Warns:
         UserWarning: one for all layers that are left out, with their names.
 

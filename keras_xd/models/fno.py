@@ -89,10 +89,6 @@ def fno(
         Keras' image data format; 550,081 trainable parameters at `(256, 2)`, and 304,321 with
         convolutions.
 
-    Raises:
-        ValueError: an argument is out of its range, a size is too small for `modes`,
-            `operation="xd"` and a size is not known, or a factorization of convolutions.
-
     Example:
 
     ```python
@@ -108,15 +104,11 @@ def fno(
         ICLR 2021; Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021; Kossaifi
         et al., "Multi-Grid Tensorized Fourier Neural Operator for High-Resolution PDEs", TMLR 2024.
     """
-    form = "(*sizes, channels) of one to three spatial sizes"
-    *sizes, _ = checked_shape(input_shape, (2, 3, 4), form)
-    outputs = validation.positive_integer(outputs, "outputs")
-    width = validation.positive_integer(width, "width")
-    modes = validation.integer_tuple(modes, len(sizes), "modes")
+    sizes, modes, outputs, width, projection = _checked(
+        input_shape, modes, operation, outputs=outputs, width=width, projection=projection
+    )
     blocks = validation.positive_integer(blocks, "blocks")
-    validation.one_of(operation, ("fourier", "convolution", "xd"), "operation")
     validation.one_of(padding, ("circular", "same"), "padding")
-    projection = validation.positive_integer(projection, "projection")
     validation.one_of(normalization, ("batch", None), "normalization")
     local_kernel = validation.nonnegative_integer(local_kernel, "local_kernel")
     validation.one_of(factorization, (None, "tucker"), "factorization")
@@ -195,10 +187,6 @@ def uno(
     Returns:
         A `keras.Model` from `(batch, *sizes, channels)` to `(batch, *sizes, outputs)`.
 
-    Raises:
-        ValueError: an argument is out of its range, a size is unknown, or below 4 on some level, or
-            there are more modes than the finest grid has frequencies.
-
     Example:
 
     ```python
@@ -212,14 +200,10 @@ def uno(
     Reference:
         Rahman, Ross and Azizzadenesheli, "U-NO: U-shaped Neural Operators", TMLR 2023.
     """
-    form = "(*sizes, channels) of one to three spatial sizes"
-    *sizes, _ = checked_shape(input_shape, (2, 3, 4), form)
-    outputs = validation.positive_integer(outputs, "outputs")
-    width = validation.positive_integer(width, "width")
-    modes = validation.integer_tuple(modes, len(sizes), "modes")
+    sizes, modes, outputs, width, projection = _checked(
+        input_shape, modes, operation, outputs=outputs, width=width, projection=projection
+    )
     levels = validation.positive_integer(levels, "levels")
-    validation.one_of(operation, ("fourier", "convolution", "xd"), "operation")
-    projection = validation.positive_integer(projection, "projection")
     validation.one_of(normalization, ("batch", None), "normalization")
     if None in sizes or min(sizes) // 2**levels < 4:
         raise ValueError(
@@ -263,6 +247,15 @@ class ChannelGate(keras.layers.Layer):
 
     def call(self, inputs: Tensor) -> Tensor:
         return inputs * self.gate
+
+
+def _checked(input_shape, modes, operation, **integers):
+    """Return the spatial sizes, modes and integers of a network, if they are sound."""
+    form = "(*sizes, channels) of one to three spatial sizes"
+    *sizes, _ = checked_shape(input_shape, (2, 3, 4), form)
+    validation.one_of(operation, ("fourier", "convolution", "xd"), "operation")
+    modes = validation.integer_tuple(modes, len(sizes), "modes")
+    return sizes, modes, *(validation.positive_integer(n, name) for name, n in integers.items())
 
 
 def _continuation(continuation):

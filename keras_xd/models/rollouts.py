@@ -31,10 +31,6 @@ def rollout(
     Returns:
         An array `(number, steps, *sizes, outputs)`; the first states are not part of it.
 
-    Raises:
-        ValueError: for shapes outside these rules, states that are not finite, or if the answers
-            are not finite any more; the message names the sample and the step.
-
     Example:
 
     >>> import keras
@@ -83,9 +79,6 @@ def unrolled(model: keras.Model, steps: int, fixed: int = 0, name: str = "unroll
 
     Returns:
         A `keras.Model` from `(batch, *sizes, channels)` to `(batch, steps, *sizes, outputs)`.
-
-    Raises:
-        ValueError: for shapes outside these rules.
 
     Example:
 

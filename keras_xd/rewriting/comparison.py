@@ -98,9 +98,6 @@ def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparis
     Returns:
         A `Comparison`; its `worst` is the layer of the largest error.
 
-    Raises:
-        ValueError: if `rewritten` lacks a layer of `model`, or weights are NaN or infinite.
-
     Example:
 
     >>> import keras, numpy as np

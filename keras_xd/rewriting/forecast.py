@@ -112,9 +112,6 @@ def forecast(
         A `Forecast`, with the sizes of the model, of the search space and of what `finalize` would
         make of it side by side.
 
-    Raises:
-        ValueError: as `rewrite`, and for an unknown `form`.
-
     Warns:
         UserWarning: as `keras_xd.complexity`, for layers without a count.
 

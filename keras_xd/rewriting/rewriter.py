@@ -114,11 +114,6 @@ def rewrite(
         A new `keras.Model`. With `to="structured"` its attribute `report`, which is not saved,
         tells the error of each kernel.
 
-    Raises:
-        ValueError: if the model is not built or cannot be copied; if `only` names a layer that
-            does not exist or cannot be rewritten, or `skip` one that does not exist; if options do
-            not fit a layer; if nothing is rewritten.
-
     Example:
 
     >>> import keras

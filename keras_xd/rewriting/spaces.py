@@ -66,10 +66,6 @@ def register_search_space(
         name: the `SearchSpace`, or the name of one.
         twins: with a name, the classes of new layers, as in `SearchSpace`.
 
-    Raises:
-        ValueError: if the name is empty or that of another search space, or there is a class that
-            cannot be replaced, or cannot replace one. The same classes may be registered again.
-
     Example:
 
     >>> import keras

@@ -1,7 +1,5 @@
 """Guidance of a search by the attention of a trained network, its teacher."""
 
-import contextlib
-import operator
 from collections.abc import Sequence
 
 import keras
@@ -49,10 +47,6 @@ class AttentionTransfer:
         form: `"stable"` or `"literal"`.
         data_format: of the stages, `"channels_last"`, `"channels_first"` or `None` for Keras'
             default.
-
-    Raises:
-        ValueError: for arguments outside these rules; by `compile`, if a layer is missing or
-            stages differ in size.
 
     Example:
 
@@ -114,9 +108,6 @@ class AttentionTransfer:
 
         Returns:
             `search`.
-
-        Raises:
-            ValueError: if the model in it has not the layers, or stages differ in size.
         """
         search.guide = Guide(self, search.model)
         search.train_function = None
@@ -147,7 +138,6 @@ class Guide:
 
     def __init__(self, transfer, student):
         self.transfer = transfer
-        self.known = []
         if transfer is not None:
             self.student = _with_stages(student, transfer.student_layers, "student")
             self._check_sizes()
@@ -161,16 +151,8 @@ class Guide:
                 "Received: a search without its teacher"
             )
         outputs, features = self.student(inputs, training=True)
-        return outputs, self.transfer.loss(features, self.features_of_teacher(inputs))
-
-    def features_of_teacher(self, inputs):
-        """Return the features of the teacher's stages, those remembered if there are."""
-        leaves = keras.tree.flatten(inputs)
-        for others, features in self.known:
-            if len(others) == len(leaves) and all(map(operator.is_, others, leaves)):
-                return features
-        features = self.transfer.teacher_stages(inputs, training=False)[1]
-        return [ops.stop_gradient(feature) for feature in features]
+        _, attended = self.transfer.teacher_stages(inputs, training=False)
+        return outputs, self.transfer.loss(features, attended)
 
     def _check_sizes(self):
         names = self.transfer.student_layers, self.transfer.teacher_layers
@@ -187,24 +169,6 @@ class Guide:
 
     def _sizes(self, shape):
         return tuple(shape[1:-1] if self.transfer.data_format == "channels_last" else shape[2:])
-
-
-@contextlib.contextmanager
-def remembering(guide: Guide | None, *batches):
-    """Pass the teacher once for batches that are used several times, in a `with` statement."""
-    if guide is None or guide.transfer is None:
-        yield
-        return
-    entries = []
-    for batch in batches:
-        x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
-        entries.append((keras.tree.flatten(x), guide.features_of_teacher(x)))
-    # Other threads, of other devices, have entries of their own.
-    guide.known = guide.known + entries
-    try:
-        yield
-    finally:
-        guide.known = [pair for pair in guide.known if not any(pair is own for own in entries)]
 
 
 def attention(features: Tensor, channels_last: bool = True) -> Tensor:

@@ -7,7 +7,6 @@ from keras import ops
 
 from keras_xd.core import fixed_architecture
 from keras_xd.core.validation import one_of
-from keras_xd.training.attention_transfer import remembering
 
 MODES = ("alternating", "first_order", "second_order")
 BACKENDS = ("tensorflow", "jax", "torch")
@@ -78,13 +77,12 @@ def train_step(search, arguments, weights_step):
     """Move the architecture by a batch's second half, then the weights by its first half."""
     *state, data = arguments
     training, held_out = halves(data)
-    with remembering(search.guide, training, held_out):
-        logs, *state = _backend().with_state(
-            search, lambda: _architecture_step(search, training, held_out), *state
-        )
-        ordered = _backend().after([*_groups(search)[0], *search.architecture_loss.variables])
-        with ordered, search.search_optimizer.only("weights"), fixed_architecture.fixed():
-            result = weights_step(*state, training)
+    logs, *state = _backend().with_state(
+        search, lambda: _architecture_step(search, training, held_out), *state
+    )
+    ordered = _backend().after([*_groups(search)[0], *search.architecture_loss.variables])
+    with ordered, search.search_optimizer.only("weights"), fixed_architecture.fixed():
+        result = weights_step(*state, training)
     if state:
         return {**result[0], **logs}, result[1]
     return {**result, **logs}

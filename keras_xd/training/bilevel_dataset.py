@@ -2,19 +2,13 @@
 
 import itertools
 import random
+import types
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_xd.core.validation import positive_integer
-from keras_xd.training.generators import GeneratorBatches, is_generator
-
-
-def interleave(training, architecture, *, batch_size=None, shuffle=True, replicas=1):
-    """Return a dataset of batches in which training and architecture samples alternate."""
-    options = {"batch_size": batch_size, "shuffle": shuffle, "replicas": replicas}
-    return with_steps(training, architecture, None, **options)[0]
+from keras_xd.core.validation import boolean, positive_integer
 
 
 def _largest_size(sizes, lengths, replicas):
@@ -35,15 +29,6 @@ def _largest_size(sizes, lengths, replicas):
     return largest
 
 
-def _check_shuffle(shuffle):
-    """Refuse what else Keras takes."""
-    if shuffle not in (True, False):
-        raise ValueError(
-            "`shuffle` must be True or False where training and architecture data alternate. "
-            f"Received: shuffle={shuffle!r}"
-        )
-
-
 def _known_steps(generators, lengths):
     """Return the batches of an epoch beside a generator, if the training data tell."""
     if "training" in generators or lengths["training"] < 1:
@@ -58,15 +43,15 @@ def _known_steps(generators, lengths):
 def with_steps(
     training, architecture, steps, *, batch_size=None, shuffle=True, replicas=1, ahead=1
 ):
-    """Return the dataset of `interleave`, the number of batches in an epoch, and the generators."""
+    """Return a dataset of alternating samples, the batches of an epoch, and the generators."""
     if batch_size is not None:
         batch_size = positive_integer(batch_size, "batch_size")
-    _check_shuffle(shuffle)
+    boolean(shuffle, "shuffle")
     given = {"training": training, "architecture": architecture}
     found, samples, sizes, generators = {}, {}, {}, {}
     for name in sorted(given, key=lambda name: not is_batched(given[name])):
-        if is_generator(given[name]):
-            generators[name] = GeneratorBatches(given[name], _generated, name, ahead)
+        if isinstance(given[name], types.GeneratorType):
+            generators[name] = GeneratorBatches(given[name], name, ahead)
             found[name], sizes[name] = generators[name].dataset(), generators[name].size
         else:
             found[name], size, samples[name] = _batches(
@@ -123,7 +108,7 @@ def with_steps(
 
 def is_batched(data):
     """Return whether data are a dataset of batches rather than arrays."""
-    return is_generator(data) or isinstance(data, (tf.data.Dataset, keras.utils.PyDataset))
+    return isinstance(data, (types.GeneratorType, tf.data.Dataset, keras.utils.PyDataset))
 
 
 def split(data, share, name):
@@ -166,13 +151,56 @@ class _Samples:
     def __init__(self, arrays):
         with tf.device("CPU"):
             self.arrays = keras.tree.map_structure(tf.convert_to_tensor, arrays)
-        self.element_spec = keras.tree.map_structure(
-            lambda leaf: tf.TensorSpec((None, *leaf.shape[1:]), leaf.dtype), self.arrays
-        )
+        self.element_spec = _specification(self.arrays)
 
     def at(self, places):
         """Return the batch of the samples at some places."""
         return keras.tree.map_structure(lambda leaf: tf.gather(leaf, places), self.arrays)
+
+
+def _specification(batch):
+    """Return the specification of batches like one, of any size."""
+    return keras.tree.map_structure(
+        lambda leaf: tf.TensorSpec((None, *leaf.shape[1:]), leaf.dtype), batch
+    )
+
+
+class GeneratorBatches:
+    """The batches of a Python generator as a dataset, from the first one on."""
+
+    def __init__(self, generator, name, ahead=1):
+        rule = f"The {name} data must have at least one batch of samples. Received: a generator"
+        try:
+            first = _item(next(generator), "generator")
+        except StopIteration:
+            raise ValueError(f"{rule} that yields nothing") from None
+        self.size = len(keras.tree.flatten(first)[0])
+        if not self.size:
+            raise ValueError(f"{rule} whose first batch is empty")
+        self._signature = _specification(first)
+        self._taken, self._ahead = [first], ahead
+        self._rest = (_item(item, "generator") for item in generator)
+        self._waiting = []
+
+    def dataset(self):
+        """Return a `tf.data.Dataset` of the batches, of unknown length."""
+        return tf.data.Dataset.from_generator(self._batches, output_signature=self._signature)
+
+    def ended(self):
+        """Return whether the generator has no more batches; it is asked for one to find out."""
+        if not self._waiting:
+            self._waiting = list(itertools.islice(self._rest, 1))
+        return not self._waiting
+
+    def _batches(self):
+        yield from tuple(self._taken)
+        while not self.ended():
+            batch = self._waiting.pop()
+            # Once training has begun no batch comes again.
+            begun = not 0 < len(self._taken) < self._ahead
+            self._taken = [] if begun else [*self._taken, batch]
+            yield batch
+        self._taken = []
 
 
 def _batches_of_py_dataset(data, shuffle):
@@ -184,9 +212,6 @@ def _batches_of_py_dataset(data, shuffle):
     length = data.num_batches
     if length == 0:
         return tf.data.Dataset.range(0).batch(1)
-    signature = keras.tree.map_structure(
-        lambda leaf: tf.TensorSpec((None, *leaf.shape[1:]), leaf.dtype), batch(0)
-    )
 
     def one_pass():
         data.on_epoch_begin()
@@ -197,13 +222,9 @@ def _batches_of_py_dataset(data, shuffle):
             yield batch(number)
         data.on_epoch_end()
 
-    dataset = tf.data.Dataset.from_generator(one_pass, output_signature=signature)
+    dataset = tf.data.Dataset.from_generator(one_pass, output_signature=_specification(batch(0)))
     known = tf.data.INFINITE_CARDINALITY if length is None else length
     return dataset.apply(tf.data.experimental.assert_cardinality(known))
-
-
-def _generated(item):
-    return _item(item, "generator")
 
 
 def _item(item, kind):

@@ -10,6 +10,7 @@ from typing import Any
 
 import keras
 
+from keras_xd.core import files
 from keras_xd.core.argument_types import check_types
 
 __all__ = [
@@ -52,10 +53,6 @@ def fit(
 
     Returns:
         A `keras.callbacks.History`, of the epochs before too.
-
-    Raises:
-        ValueError: as `SearchModel.fit`, if several workers are to shuffle arrays, or if the
-            backup is of another search.
 
     Example:
 
@@ -172,18 +169,14 @@ class _Backup(keras.callbacks.Callback):
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         weights = self.folder / f"epoch_{epoch + 1}.weights.h5"
-        unfinished = self.folder / "unfinished.weights.h5"
-        self.model.save_weights(unfinished, overwrite=True)
-        os.replace(unfinished, weights)
+        self.model.save_weights(weights)
         record = {
             "next_epoch": epoch + 1,
             "weights": weights.name,
             "epochs": self.epochs,
             "history": self.history,
         }
-        text = self.folder / "unfinished.json"
-        text.write_text(json.dumps(record))
-        os.replace(text, self.folder / "latest.json")
+        files.write(self.folder / "latest.json", json.dumps(record).encode(), overwrite=True)
         for other in self.folder.glob("epoch_*.weights.h5"):
             if other != weights:
                 other.unlink()

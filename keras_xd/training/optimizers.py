@@ -149,9 +149,6 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
 
         Args:
             group: `"weights"` or `"architecture"`.
-
-        Raises:
-            ValueError: if there is no such group.
         """
         one_of(group, ("weights", "architecture"), "group")
         token = _STEPPED_ALONE.set(group)
@@ -242,12 +239,6 @@ def architecture_optimizer(
 
     Returns:
         An `ArchitectureOptimizer`, not yet built.
-
-    Raises:
-        ValueError: if the model is not built or has no architecture variables, if the groups
-            cannot be told apart by the names of layers and variables, if one of the optimizers
-            cannot be part of a group, or if a pattern finds no weight, an architecture variable,
-            or a weight that another one finds.
 
     Example:
 

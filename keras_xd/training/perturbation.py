@@ -2,16 +2,9 @@
 
 from typing import Any
 
-import numpy as np
-
 from keras_xd.core.argument_types import check_types
-from keras_xd.layers.cells.genotypes import EDGES, Genotype
-from keras_xd.training.operation_ablation import (
-    badness,
-    importance,
-    most_missed,
-    removable_architectures,
-)
+from keras_xd.layers.cells.genotypes import Genotype
+from keras_xd.training.callbacks.perturbation_selection import PerturbationSelection
 from keras_xd.training.search_model import SearchModel
 
 
@@ -29,12 +22,9 @@ def decide_by_perturbation(
 
     Takes a compiled `keras_xd.SearchModel` and the arguments of the callback; returns the genotype.
     """
-    worse = badness(search, x, y, metric, mode, batch_size)
-    kinds = removable_architectures(search)
-    before, cells = worse(), []
-    for architecture in kinds:
-        found = np.stack([importance(architecture, edge, worse, before) for edge in range(EDGES)])
-        cells.append(most_missed(found, architecture.operations))
-    for architecture, cell in zip(kinds, cells, strict=True):
-        architecture.decide(cell)
-    return Genotype(*cells)
+    selection = PerturbationSelection(x, y, metric=metric, mode=mode, batch_size=batch_size)
+    selection.set_model(search)
+    selection.set_params({"epochs": 1})
+    selection.on_train_begin()
+    selection.on_train_end()
+    return selection.genotype

@@ -62,10 +62,6 @@ def randomize_architecture(
         seed: an integer makes the architecture reproducible. `None`: drawn by NumPy's generator,
             which `keras.utils.set_random_seed` seeds.
 
-    Raises:
-        ValueError: if there are no searchable layers or one of them is not built, or if a layer
-            cannot be drawn. Nothing has been changed then.
-
     Example:
 
     >>> import keras

@@ -174,10 +174,6 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
             guidance: a `keras_xd.training.AttentionTransfer` to add to the loss in training.
             **kwargs: the other arguments of `keras.Model.compile`, such as `jit_compile`,
                 `steps_per_execution`, `weighted_metrics` or `loss_weights`.
-
-        Raises:
-            ValueError: if there is no loss, if an argument is out of range, if even the smallest
-                masks cost more than the target, or if the mode does not run on this backend.
         """
         optimizer, architecture_optimizer, loss, metrics, kwargs = defaults.completed(
             self.model, optimizer, architecture_optimizer, loss, metrics, kwargs
@@ -264,11 +260,6 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
                 first.
             **kwargs: the other arguments of `keras.Model.fit`. A `class_weight` weighs
                 architecture samples too.
-
-        Raises:
-            ValueError: if a bilevel mode lacks architecture data or `"joint"` is given some, if
-                training and architecture data do not fit together, or if an array has a value that
-                is NaN or infinite; the message names sample and channel. Datasets are not read.
         """
         distributed.check_order(
             self, (x, architecture_validation_data), kwargs.get("shuffle", True)

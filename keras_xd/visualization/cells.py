@@ -62,9 +62,6 @@ def plot_genotype(genotype: Genotype) -> Figure:
     Args:
         genotype: a `keras_xd.genotypes.Genotype`.
 
-    Raises:
-        ValueError: if `genotype` is no `Genotype`.
-
     Example:
 
     >>> import numpy as np

@@ -81,11 +81,6 @@ def plot_operators(
             before. The outputs, where they are of the same size, are put in that order, too.
         positions: most positions of the window that is drawn.
 
-    Raises:
-        ValueError: if `layer_after` is not searchable, if the two layers differ in input shape or
-            in what their matrices are, if `order` does not hold a permutation of each axis, or for
-            the reasons of `impulse_responses`.
-
     Example:
 
     >>> import keras

@@ -17,7 +17,6 @@ def plot_pareto(
     runs: Mapping[str, ArrayLike],
     labels: Sequence[str],
     directions: Sequence[str] = ("min", "min"),
-    logarithmic: bool = False,
     axes: Axes | None = None,
 ) -> Figure:
     """Draw two objectives of trials as points, and the Pareto front of each run as steps.
@@ -27,11 +26,7 @@ def plot_pareto(
             is drawn to the right. Trials with NaN are left out.
         labels: names of the two objectives.
         directions: "min" or "max" for each of both.
-        logarithmic: whether the cost is drawn by its logarithm.
         axes: where to draw; `None` makes a figure.
-
-    Raises:
-        ValueError: a run has other than two objectives, or there are not two labels.
 
     Example:
 
@@ -51,8 +46,6 @@ def plot_pareto(
     with style.context():
         if axes is None:
             axes = Figure(figsize=(4.2, 2.6), layout="constrained").subplots()
-        if logarithmic:
-            axes.set_xscale("log")
         for number, (name, values) in enumerate(arrays.items()):
             look = style.curve(number, len(arrays))
             front = values[nondominated(values, directions)]

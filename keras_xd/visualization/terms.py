@@ -27,9 +27,6 @@ def plot_tree(term: Term, level: int | None = None, axes: Axes | None = None) ->
         level: draw the term folded at this depth only; `None` for all of it.
         axes: where to draw; `None` makes a figure large enough.
 
-    Raises:
-        ValueError: the term has more than 2,000 nodes, or the level is no integer ≥ 0.
-
     Example:
 
     >>> from keras_xd import visualization
@@ -81,10 +78,6 @@ def plot_network(term: Term) -> Figure:
 
     Args:
         term: a `Term`, also a folded one or one with shared motifs.
-
-    Raises:
-        ValueError: no path leads from an input to the output; see also
-            `keras_xd.grammar.graphs.network_graph`.
 
     Example:
 

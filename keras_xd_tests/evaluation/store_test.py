@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from keras_xd.evaluation.store import MemoryStore, Store
+from keras_xd.evaluation.store import Store
 
 SETTINGS = {"finalize": True, "settings": {"epochs": 3, "rates": (0.1, 0.2)}}
 RECORD = {"values": {"loss": float("inf")}, "seconds": 1.5, "model": {"layers": [], "shape": (1,)}}
@@ -58,10 +58,6 @@ def test_a_search_is_finished_with_its_last_file(tmp_path):
     assert not store.has_search(1) and not list((tmp_path / "runs" / "seed_1").iterdir())
     store.write_search(Model(), b"architecture", 1)
     assert store.has_search(1) and store.architecture(1) == b"architecture"
-    memory = MemoryStore()
-    memory.write_search(Model(), b"found", 1)
-    assert memory.has_search(1) and not memory.has_search(2)
-    assert memory.architecture(1) == b"found"
 
 
 def test_foreign_folders_are_refused(tmp_path):
@@ -83,8 +79,8 @@ def test_foreign_folders_are_refused(tmp_path):
         ('{"values": {}}', "cannot be read as one: KeyError"),
         ('{"format": "other", "version": 1}', "of format 'other', version 1"),
         ('{"format": "keras_xd.evaluation", "version": 2}', "version 2"),
-        ('{"format": "keras_xd.evaluation", "version": 1}', "'values', 'seconds', 'model'"),
-        ('{"format": 3}', "of format 3, version None"),
+        ('{"format": "keras_xd.evaluation", "version": 1}', "KeyError: 'values'"),
+        ('{"format": 3, "version": null}', "of format 3, version None"),
         ('{"format": "x"' + ", " + '"a": ' + "[" * 5000 + "]" * 5000 + "}", "RecursionError"),
         (record(values={"loss": "low"}), "values is {'loss': 'low'}"),
         (record(values=[0.5]), r"values is \[0.5\]"),

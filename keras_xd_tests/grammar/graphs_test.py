@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_xd.grammar import Topology, parse, spaces
-from keras_xd.grammar.graphs import network_digest, network_graph, operation_graph
+from keras_xd.grammar.graphs import network_digest, network_graph
 from keras_xd.grammar.topologies import TOPOLOGIES
+from keras_xd_tests.grammar.operation_graphs import operation_graph
 
 SUMMING = [n for n, t in TOPOLOGIES.items() if not t.merges]
 LEAVES = st.sampled_from([("a",), ("b",), ("id",), ("zero",)])

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from keras_xd.grammar import Downsamplings, expand, spaces
-from keras_xd.grammar.graphs import network_graph, operation_graph
+from keras_xd.grammar.graphs import network_graph
+from keras_xd_tests.grammar.operation_graphs import operation_graph
 
 SPACES = [
     spaces.hierarchical_nas_bench_201,

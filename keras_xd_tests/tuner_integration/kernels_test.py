@@ -7,13 +7,14 @@ import pytest
 
 from keras_xd import grammar
 from keras_xd.grammar import parse, spaces
+from keras_xd_tests.grammar.operation_graphs import operation_graph
 from tuner_integration import kernels
 
 
 def colours(term, iterations, level=None):
     """Counters of the nested tuples that the definition speaks of, an iteration each."""
     term = grammar.expand(term)
-    labels, successors = grammar.graphs.operation_graph(term if level is None else term.fold(level))
+    labels, successors = operation_graph(term if level is None else term.fold(level))
     current, result = list(labels), [collections.Counter(labels)]
     for _ in range(iterations):
         current = [
@@ -100,7 +101,7 @@ def test_depth_is_no_limit():
 )
 def test_graphs_that_are_none_are_refused(text):
     with pytest.raises(ValueError):
-        grammar.graphs.operation_graph(parse(text))
+        operation_graph(parse(text))
     with pytest.raises(ValueError):
         kernels.WeisfeilerLehman(1).features(parse(text))
 

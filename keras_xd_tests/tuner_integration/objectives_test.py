@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from keras_xd.grammar import spaces
-from keras_xd.grammar.graphs import operation_graph
 from tuner_integration import GrammarOracle
 from tuner_integration.objectives import errors_of_scores, score_of_trial
 
@@ -20,7 +19,7 @@ def several():
 
 def costs(text):
     """An error that falls with the convolutions, at the cost of their number."""
-    labels, _ = operation_graph(CELLS.parse(text))
+    labels = [node.operator for node in CELLS.parse(text).nodes()]
     three = labels.count("conv3x3")
     one, pools = labels.count("conv1x1"), labels.count("avg_pool")
     return {"error": 1 / (1 + three + 0.4 * one) + 0.05 * pools, "size": 9 * three + one}

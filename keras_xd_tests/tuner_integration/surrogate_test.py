@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_xd.grammar import spaces
-from keras_xd.grammar.graphs import operation_graph
+from keras_xd.grammar.graphs import network_graph
 from tuner_integration.kernels import HierarchicalKernel
 from tuner_integration.points import PointSpace
 from tuner_integration.surrogate import Surrogate, _better_process
@@ -23,7 +23,7 @@ def sample(count, ordinary, seed=0):
 
 def target(point):
     values = dict(point)
-    operations, _ = operation_graph(values["a"])
+    operations = [edge.operation for edge in network_graph(values["a"]).edges]
     return operations.count("conv3x3") + 3 * np.square(values.get("rate", 0) - 0.3)
 
 

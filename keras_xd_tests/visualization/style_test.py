@@ -14,7 +14,8 @@ from keras_xd.visualization import style
 def test_the_style_holds_within_its_context_only():
     before = matplotlib.rcParams["font.size"]
     with style.context():
-        assert matplotlib.rcParams["font.size"] == style.PARAMETERS["font.size"] != before
+        assert matplotlib.rcParams["font.size"] == 8 != before
+        assert matplotlib.rcParams["lines.linewidth"] == style.curve(0)["linewidth"]
     assert matplotlib.rcParams["font.size"] == before
 
 
@@ -65,4 +66,4 @@ def test_heights_lie_apart_and_near(seed):
     moved = style.apart(heights, 0.1)
     assert np.diff(moved).min() > 0.1 - 1e-5 and 0 <= min(moved) and max(moved) <= 1
     assert style.apart([0.1, 0.4, 0.9], 0.1) == [0.1, 0.4, 0.9]
-    assert style.apart([0.0, 0.0], 0.1, lowest=0.2) == [0.2, 0.3]
+    assert style.apart([0.95, 0.95], 0.1) == [0.9, 1.0]

@@ -7,12 +7,12 @@ import keras
 import numpy as np
 
 from keras_xd.core import randomness
-from keras_xd.core.searchable import SearchableLayer, named_layers
+from keras_xd.core.searchable import searchable_by_path
 from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import UnknownSizeError, positive_integer
 from keras_xd.graph.cost import counted_multiply_adds, uncounted_layers
 from keras_xd.training.architecture_drift import architecture_of, relative_distance
-from keras_xd.training.callbacks.event_file import EventFile, check_tensorboard, checked_hparams
+from keras_xd.training.callbacks.hparams import checked_hparams, hparams_api
 
 # Numbers in the unit impulses of all input positions.
 LARGEST_OPERATOR = 2**25
@@ -52,7 +52,6 @@ class ArchitectureBoard(keras.callbacks.Callback):
     Raises:
         ImportError: if tensorboard, which the extra `tuner` installs, or for images matplotlib,
             which the extra `plot` installs, is missing.
-        ValueError: if an argument is out of range.
 
     Example:
 
@@ -88,63 +87,64 @@ class ArchitectureBoard(keras.callbacks.Callback):
         self.every_epochs = positive_integer(every_epochs, "every_epochs")
         self.images = images
         self.hparams = None if hparams is None else checked_hparams(hparams)
-        check_tensorboard()
+        hparams_api()
         if images:
             _visualization()
-        self._file = None
+        self._writer = None
         self._start = {}
         self._step = self._written = None
 
     def on_train_begin(self, logs: Logs = None) -> None:
+        import tensorflow as tf  # whose files TensorBoard reads, on any backend
+
         self._close()
-        self._file = EventFile(self.log_dir)
+        self._summary, self._writer = tf.summary, tf.summary.create_file_writer(self.log_dir)
         self._step = self._written = None
         if self.hparams is not None:
-            self._file.start_session(self.hparams)
+            self._session = hparams_api().KerasCallback(self._writer, self.hparams)
+            self._session.on_train_begin()
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         # Callbacks that restore a model have done so by now.
         if self._step is None:
-            self._step = epoch
-            self._write()
+            self._write(epoch)
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         self._step = epoch + 1
         if self._step % self.every_epochs == 0:
-            self._write()
+            self._write(self._step)
 
     def on_train_end(self, logs: Logs = None) -> None:
         if self._step != self._written:
-            self._write()
+            self._write(self._step)
         if self.hparams is not None:
-            self._file.end_session()
+            self._session.on_train_end()
         self._close()
 
     def _close(self):
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
 
-    def _write(self):
+    def _write(self, step):
         """Write the present state of all layers."""
-        layers = {
-            path or layer.name: layer
-            for path, layer in named_layers(self.model)
-            if isinstance(layer, SearchableLayer)
-        }
+        with self._writer.as_default(step):
+            self._write_state()
+        self._writer.flush()
+        self._step = self._written = step
+
+    def _write_state(self):
         rows = []
-        for path, layer in layers.items():  # one after the other: arrays may be large
+        for path, layer in searchable_by_path(self.model).items():  # arrays may be large
             rows += self._write_layer(path, layer)
         multiply_adds = {f"complexity/{name}": v for name, v in self._complexity().items()}
         for tag, value in multiply_adds.items():
-            self._file.scalar(tag, value, self._step)
+            self._summary.scalar(tag, value)
         model = type(self.model).__name__
         rows += [("", model, tag, f"{value:.6g}") for tag, value in multiply_adds.items()]
         if multiply_adds and (left_out := uncounted_layers(self.model)):
             rows.append(("", model, "complexity/without", ", ".join(left_out)))
-        self._file.text("architecture", _table(rows), self._step)
-        self._file.flush()
-        self._written = self._step
+        self._summary.text("architecture", _table(rows))
 
     def _write_layer(self, path, layer):
         """Write the present state of one layer and return its rows of the table."""
@@ -153,9 +153,9 @@ class ArchitectureBoard(keras.callbacks.Callback):
             images = self._draw(path, layer, described) if self.images else {}
         scalars = {name: value.item() for name, value in described.items() if _is_scalar(value)}
         for name, number in scalars.items():
-            self._file.scalar(f"{path}/{name}", number, self._step)
+            self._summary.scalar(f"{path}/{name}", number)
         for tag, image in images.items():
-            self._file.image(tag, image, self._step)
+            self._summary.image(tag, image[None])
         kind = type(layer).__name__
         rows = [(path, kind, name, _in_words(value)) for name, value in described.items()]
         described.clear()  # drawing leaves frames behind until the next garbage collection

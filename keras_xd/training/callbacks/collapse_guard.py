@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from keras_xd.core.searchable import SearchableLayer, named_layers
+from keras_xd.core.searchable import searchable_by_path
 from keras_xd.core.type_aliases import Logs
-from keras_xd.core.validation import is_number, one_of, positive_integer
+from keras_xd.core.validation import number_within, one_of, positive_integer, positive_number
 from keras_xd.training.architecture_drift import architecture_of, relative_distance
 
 PARAMETER_FREE = ("skip", "identity", "zero", "max_pooling_3", "average_pooling_3")
@@ -44,9 +44,6 @@ class CollapseGuard(keras.callbacks.Callback):
             `None`: do not look for stalls.
         patience: the number of epochs before a layer counts as stalled.
         stop: whether to stop training, at the end of the epoch, when a layer is reported.
-
-    Raises:
-        ValueError: if an argument is out of range or if the model has no searchable layers.
 
     Example:
 
@@ -94,18 +91,10 @@ class CollapseGuard(keras.callbacks.Callback):
         stop: bool = False,
     ):
         super().__init__()
-        if probability is not None and not (is_number(probability) and 0 < probability <= 1):
-            raise ValueError(
-                "`probability` must be a number above 0 and up to 1, or None. "
-                f"Received: probability={probability!r}"
-            )
-        if minimum_distance is not None and not (
-            is_number(minimum_distance) and 0 < minimum_distance < float("inf")
-        ):
-            raise ValueError(
-                "`minimum_distance` must be a positive number or None. "
-                f"Received: minimum_distance={minimum_distance!r}"
-            )
+        if probability is not None:
+            number_within(probability, "(]", 0, 1, "probability")
+        if minimum_distance is not None:
+            positive_number(minimum_distance, "minimum_distance")
         if not isinstance(operations, (list, tuple, set)) or not all(
             isinstance(name, str) for name in operations
         ):
@@ -122,16 +111,14 @@ class CollapseGuard(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Logs = None) -> None:
         self._forget()
-        self._searchable = {
-            path or layer.name: layer
-            for path, layer in named_layers(self.model)
-            if isinstance(layer, SearchableLayer)
-        }
+        self._searchable = searchable_by_path(self.model)
         if not self._searchable:
             raise ValueError(
                 "`CollapseGuard` needs a model with searchable layers: see `keras_xd.rewrite`. "
                 f"Received: model={self.model!r}"
             )
+        described = {path: layer.describe() for path, layer in self._searchable.items()}
+        self._mixtures = [path for path, found in described.items() if _probabilities(found)]
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         optimizer = getattr(self.model, "search_optimizer", None)
@@ -147,72 +134,60 @@ class CollapseGuard(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         logs = {} if logs is None else logs
         self._epochs += self._moves
-        reports = [*self._collapses(logs), *self._stalls(logs)]
-        for path, what in reports:
-            warnings.warn(f"Epoch {epoch + 1}: layer '{path}' {what}", UserWarning, stacklevel=2)
-        if reports and self.stop:
+        found = [*self._collapses(logs), *self._stalls(logs)]
+        new = [(path, what, how) for path, what, how in found if (path, what) not in self._reported]
+        self._reported |= {(path, what) for path, what, _ in new}
+        for path, what, how in new:
+            text = f"Epoch {epoch + 1}: layer '{path}' has {what}: {how}."
+            warnings.warn(text, UserWarning, stacklevel=2)
+        if new and self.stop:
             self.model.stop_training = True
 
     def _collapses(self, logs):
-        """Add the probabilities to the logs; return pairs of a new collapse and its message."""
-        if self._mixtures is None:
-            described = {path: layer.describe() for path, layer in self._searchable.items()}
-            self._mixtures = [path for path, found in described.items() if _probabilities(found)]
-        else:
-            described = {path: self._searchable[path].describe() for path in self._mixtures}
+        """Add the probabilities to the logs; yield what to say of layers that have collapsed."""
         totals, entropies = {}, {}
         for path in self._mixtures:
-            probabilities = _probabilities(described[path])
+            described = self._searchable[path].describe()
+            probabilities = _probabilities(described)
             totals[path] = sum(
                 value for name, value in probabilities.items() if name in self.operations
             )
-            entropies[path] = described[path].get(
-                "entropy/relative", _relative_entropy(probabilities.values())
-            )
+            entropies[path] = described["entropy/relative"]
         if totals:
             logs["parameter_free_probability"] = float(np.mean(list(totals.values())))
             logs["mixture_entropy"] = float(np.mean(list(entropies.values())))
-        if self.probability is None:
-            return []
-        new = [path for path in totals if totals[path] >= self.probability]
-        new = [path for path in new if path not in self._collapsed]
-        self._collapsed |= set(new)
-        return [
-            (
-                path,
-                f"has collapsed: operations without weights have probability {totals[path]:.3g}, "
-                f"the relative entropy of all probabilities is {entropies[path]:.3g}.",
-            )
-            for path in new
-        ]
+        for path, total in totals.items():
+            if self.probability is not None and total >= self.probability:
+                yield (
+                    path,
+                    "collapsed",
+                    f"operations without weights have probability {total:.3g}, the relative "
+                    f"entropy of all probabilities is {entropies[path]:.3g}",
+                )
 
     def _stalls(self, logs):
-        """Add to the logs how far the architecture is; return as `_collapses` does."""
+        """Add to the logs how far the architecture is; yield what to say of layers that stall."""
         if not self._starts:
-            return []
+            return
         distances = {
             path: relative_distance(architecture_of(self._searchable[path]), start)
             for path, start in self._starts.items()
         }
         logs["architecture_distance"] = float(np.mean(list(distances.values())))
         if self.minimum_distance is None or self._epochs < self.patience:
-            return []
-        new = [path for path, distance in distances.items() if distance < self.minimum_distance]
-        new = [path for path in new if path not in self._stalled]
-        self._stalled |= set(new)
-        return [
-            (
-                path,
-                f"has stalled: after {self._epochs} epochs its architecture has the relative "
-                f"distance {distances[path]:.3g} from its start.",
-            )
-            for path in new
-        ]
+            return
+        for path, distance in distances.items():
+            if distance < self.minimum_distance:
+                yield (
+                    path,
+                    "stalled",
+                    f"after {self._epochs} epochs its architecture has the relative distance "
+                    f"{distance:.3g} from its start",
+                )
 
     def _forget(self):
-        self._searchable, self._mixtures, self._starts = {}, None, None
-        self._collapsed, self._stalled = set(), set()
-        self._moves, self._epochs = False, 0
+        self._searchable, self._mixtures, self._starts = {}, [], None
+        self._reported, self._moves, self._epochs = set(), False, 0
 
 
 def _probabilities(described):
@@ -222,9 +197,3 @@ def _probabilities(described):
         for name, value in described.items()
         if name.startswith("probability/")
     }
-
-
-def _relative_entropy(probabilities):
-    probabilities = np.array([probability for probability in probabilities], "float64")
-    positive = probabilities[probabilities > 0]
-    return float(abs(np.sum(positive * np.log(positive)))) / max(np.log(len(probabilities)), 1e-30)

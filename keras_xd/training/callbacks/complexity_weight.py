@@ -19,10 +19,6 @@ class ComplexityWeight(keras.callbacks.Callback):
         schedule: function from the number of an epoch, counted from 0 as by Keras, to the weight,
             a number of at least 0.
 
-    Raises:
-        ValueError: if `schedule` is no function; in `fit`, if it returns something else, or if the
-            model is not a `SearchModel` compiled with a `complexity_target`.
-
     Example:
 
     >>> import keras

@@ -19,10 +19,6 @@ class DropPathSchedule(keras.callbacks.Callback):
         epochs: the number of epochs at which the whole probability would be reached; by default
             that of the present `fit`.
 
-    Raises:
-        ValueError: for `epochs` that is not a positive integer, and when training begins, if no
-            layer of the model drops paths.
-
     Example:
 
     >>> import keras

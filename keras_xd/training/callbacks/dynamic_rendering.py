@@ -21,10 +21,6 @@ class DynamicRendering(keras.callbacks.Callback):
         margin: room for masks of taps and channels to grow, as in `update_rendering`. With 0 the
             least is computed; where masks are to grow they end smaller then.
 
-    Raises:
-        ValueError: if `epochs` is not positive or `margin` negative; when training begins, if a
-            model with layers of dynamic rendering was compiled for XLA.
-
     Example:
 
     >>> import keras, numpy as np

@@ -32,10 +32,6 @@ class GenotypeLogger(keras.callbacks.Callback):
     Attributes:
         genotypes: the list of the genotypes of the present `fit`, one for each epoch.
 
-    Raises:
-        ValueError: when training begins, if the model has no heterogeneous cells of both kinds, or
-            several architectures of a kind.
-
     Example:
 
     >>> import keras_xd

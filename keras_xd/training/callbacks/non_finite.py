@@ -77,11 +77,6 @@ class TerminateOnNonFinite(keras.callbacks.Callback):
     Attributes:
         stopped_epoch: the epoch, counted from 0, that was stopped, or `None`.
 
-    Raises:
-        ValueError: if there is a file at `path` at the begin of training and `overwrite` is not
-            set, or if `path` has another ending. If another program has written to it since,
-            nothing is saved and the warning says so.
-
     Example:
 
     >>> import keras

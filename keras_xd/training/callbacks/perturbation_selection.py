@@ -66,11 +66,6 @@ class PerturbationSelection(keras.callbacks.Callback):
     Attributes:
         genotype: the `keras_xd.genotypes.Genotype` found, or `None` before.
 
-    Raises:
-        ValueError: for arguments out of their range; when training begins, if the model has no
-            cells of both kinds or cells that draw operations, or if there are too few epochs; when
-            edges are measured, if there is no such metric or its value is not finite.
-
     Example:
 
     >>> import keras_xd

@@ -21,10 +21,6 @@ class TemperatureSchedule(keras.callbacks.Callback):
         end: that of the last one.
         epochs: the number of epochs; by default that of the present `fit`.
 
-    Raises:
-        ValueError: for temperatures that are not positive, `epochs` that is not a positive
-            integer, and when training begins, if no layer of the model has a temperature.
-
     Example:
 
     >>> import keras

@@ -58,11 +58,6 @@ class WarmRestarts(keras.callbacks.Callback):
         seed: an integer makes the fresh weights reproducible, different ones at each restart.
             `None` draws them as Keras does.
 
-    Raises:
-        ValueError: if an argument is out of range, if there is nothing to do, if the model is not
-            a compiled `SearchModel`, if a rate to anneal is a `LearningRateSchedule`, or if
-            `granularity="batch"` meets data of unknown length.
-
     Example:
 
     >>> import keras

@@ -9,7 +9,8 @@ import pytest
 
 from keras_xd.core import devices
 from keras_xd.layers.fourier import spectral_conv
-from keras_xd.testing import assert_close, check_layer, check_variant
+from keras_xd.testing import assert_close, check_layer
+from keras_xd_tests.layers.variants import check_variant
 
 CLASSES = {
     1: spectral_conv.SpectralConv1D,

@@ -6,7 +6,8 @@ import scipy.signal
 import keras_xd
 from keras_xd import layers
 from keras_xd.layers.xd.resampled import is_periodic
-from keras_xd.testing import assert_close, check_layer, check_variant
+from keras_xd.testing import assert_close, check_layer
+from keras_xd_tests.layers.variants import check_variant
 
 
 def serialized(layer):

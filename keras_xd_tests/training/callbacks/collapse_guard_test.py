@@ -122,10 +122,10 @@ def test_frozen_layers_do_not_stall():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"probability": 0}, "`probability` must be a number above 0.*probability=0"),
-        ({"probability": 1.1}, "`probability` must be a number above 0.*probability=1.1"),
-        ({"probability": "most"}, "`probability` must be a number above 0.*probability='most'"),
-        ({"minimum_distance": 0.0}, "`minimum_distance` must be a positive.*=0.0"),
+        ({"probability": 0}, "`probability` must be a number in .*probability=0"),
+        ({"probability": 1.1}, "`probability` must be a number in .*probability=1.1"),
+        ({"probability": "most"}, "`probability` must be a number in .*probability='most'"),
+        ({"minimum_distance": 0.0}, "`minimum_distance` must be above 0.*=0.0"),
         ({"operations": "skip"}, "`operations` must be a list of names.*'skip'"),
         ({"patience": 0}, "`patience` must be an integer.*patience=0"),
         ({"stop": 1.5}, "`stop` must be one of True, False"),
