@@ -168,14 +168,14 @@ def table(runs):
 
 def page(settings, runs, written):
     """Return the page of the records."""
-    return (
-        "# Digits, plain and permuted\n\n"
-        f"Written by `{written['command']}`; {written['versions']}; threads: {written['threads']}."
-        f"\n\nAccuracy on {settings['images']} {settings['split']} images after "
+    return reporting.markdown(
+        "Digits, plain and permuted",
+        reporting.written_by(f"`{written['command']}`", written),
+        f"Accuracy on {settings['images']} {settings['split']} images after "
         f"{settings['epochs']} epochs, mean ± standard deviation over {len(runs['plain'])} seeds; "
         "seconds are the median over epochs. Search and backbone start from the same weights; "
-        "permuted: rows and columns, in one order a seed.\n\n"
-        f"{table(runs).strip()}\n"
+        "permuted: rows and columns, in one order a seed.",
+        table(runs),
     )
 
 

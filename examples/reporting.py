@@ -11,7 +11,7 @@ import statistics
 import time
 
 import keras
-from timing import table, versions  # noqa: F401  # tables of the reports
+from timing import page, table, versions  # noqa: F401  # tables of the reports
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 ENDINGS = ("md", "json")
@@ -273,7 +273,22 @@ class EpochClock(keras.callbacks.Callback):
         self.seconds.append(round(time.perf_counter() - self.start, 3))
 
 
-# Tables
+# Pages
+
+
+def markdown(title, *parts):
+    """Return the text of a page of paragraphs and lists of lines."""
+    return "\n".join(page(title, *parts)) + "\n"
+
+
+def written_by(what, written):
+    """Return the first sentence of a page, on the commands that wrote it."""
+    return f"Written by {what}; {written['versions']}; threads: {written['threads']}."
+
+
+def points(lines):
+    """Return the lines of a list."""
+    return [f"- {line}" for line in lines]
 
 
 def cell(values, seeds, digits, missing="–"):

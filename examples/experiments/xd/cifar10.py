@@ -127,28 +127,21 @@ def page(settings, runs, written):
     """Return the page of results."""
     kinds, seeds = present(runs, "kind", KINDS), sorted({run["seed"] for run in runs})
     network = settings.get("network", "LeNet")
-    return "\n".join(
-        [
-            f"# {network} on CIFAR-10, plain and permuted",
-            "",
-            f"Written by `{written['command']}`; {written['versions']}.",
-            "",
-            f"Accuracy in percent on {settings['evaluation_images']:,} test "
-            f"images after {reporting.plural(settings['epochs'], 'epoch')} on "
-            f"{settings['training_images']:,} training images, the same for every method; "
-            f"{reporting.over(seeds)}; no model is chosen by "
-            "its accuracy on these images. XD is measured after `keras_xd.finalize`. Seconds are "
-            "those of the fastest epoch, because other programs ran on the machine, on "
-            f"{reporting.plural(written['threads'], 'core')}; all epochs together took "
-            f"{reporting.hours(runs)}.",
-            "",
-            *_table(runs, kinds, seeds, network),
-            *_differences(runs, kinds),
-            "## Settings",
-            "",
-            *(f"- {line}" for line in settings["text"]),
-            "",
-        ]
+    return reporting.markdown(
+        f"{network} on CIFAR-10, plain and permuted",
+        f"Written by `{written['command']}`; {written['versions']}.",
+        f"Accuracy in percent on {settings['evaluation_images']:,} test "
+        f"images after {reporting.plural(settings['epochs'], 'epoch')} on "
+        f"{settings['training_images']:,} training images, the same for every method; "
+        f"{reporting.over(seeds)}; no model is chosen by "
+        "its accuracy on these images. XD is measured after `keras_xd.finalize`. Seconds are "
+        "those of the fastest epoch, because other programs ran on the machine, on "
+        f"{reporting.plural(written['threads'], 'core')}; all epochs together took "
+        f"{reporting.hours(runs)}.",
+        _table(runs, kinds, seeds, network),
+        *_differences(runs, kinds),
+        "## Settings",
+        reporting.points(settings["text"]),
     )
 
 
@@ -187,8 +180,8 @@ def _differences(runs, kinds):
             points = reporting.gains(one, other)
             if points:
                 number = reporting.plural(len(points), "seed")
-                text = f"{name} minus backbone, {kind}: {spread(points, 1)} points ({number})."
-                lines += [text, ""]
+                found = f"{spread(points, 1)} points ({number})"
+                lines.append(f"{name} minus backbone, {kind}: {found}.")
     return lines
 
 

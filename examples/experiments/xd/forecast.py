@@ -245,27 +245,20 @@ def page(settings, runs, written):
             ]
         )
     head = ["method", "seeds", *(f"week {week}" for week in SHOWN), "all weeks"]
-    return "\n".join(
-        [
-            "# CO2 on Mauna Loa, 52 weeks ahead",
-            "",
-            f"Written by {reporting.commands(runs)}; {written['versions']}; one core.",
-            "",
-            "Mean absolute error in ppm on the last "
-            f"{PARTS['test']:.0%} of the weeks of 1958 to 2001 (mean ± standard deviation over "
-            f"seeds). The first {PARTS['train']:.0%} train, the {PARTS['validation']:.0%} between "
-            "choose rates and ridge, with the first seed. Seconds of the processor are the median "
-            "of a training and its forecasts.",
-            "",
-            *reporting.table([*head, "parameters", "s", "rates or ridge"], rows),
-            "![A forecast, and the error by week](forecast.svg)",
-            "",
-            f"Networks: `models.tcn` of {settings['channels']} channels and {settings['levels']} "
-            f"dilated levels with kernels of 3; {settings['epochs']} epochs, batches of "
-            f"{settings['batch_size']}, Adam with rates that fall to 0 along a cosine. The XD "
-            "search begins with the same network (`rewrite`); no output depends on a later week.",
-            "",
-        ]
+    return reporting.markdown(
+        "CO2 on Mauna Loa, 52 weeks ahead",
+        f"Written by {reporting.commands(runs)}; {written['versions']}; one core.",
+        "Mean absolute error in ppm on the last "
+        f"{PARTS['test']:.0%} of the weeks of 1958 to 2001 (mean ± standard deviation over "
+        f"seeds). The first {PARTS['train']:.0%} train, the {PARTS['validation']:.0%} between "
+        "choose rates and ridge, with the first seed. Seconds of the processor are the median "
+        "of a training and its forecasts.",
+        reporting.table([*head, "parameters", "s", "rates or ridge"], rows),
+        "![A forecast, and the error by week](forecast.svg)",
+        f"Networks: `models.tcn` of {settings['channels']} channels and {settings['levels']} "
+        f"dilated levels with kernels of 3; {settings['epochs']} epochs, batches of "
+        f"{settings['batch_size']}, Adam with rates that fall to 0 along a cosine. The XD "
+        "search begins with the same network (`rewrite`); no output depends on a later week.",
     )
 
 

@@ -228,31 +228,23 @@ def page(settings, runs, written):
         rows.append([*row, f"{weights:g}" + (f", {architecture:g}" if architecture else "")])
     head = ["network", "seeds", *(f"step {time}" for time in TIMES)]
     devices = ", ".join(sorted({run["device"] for run in runs}))
-    return "\n".join(
-        [
-            "# Rollouts of a flow by one learned step",
-            "",
-            f"Written by {reporting.commands(runs)}; {written['versions']}; on {devices}.",
-            "",
-            "Relative L2 error in percent of the vorticity, mean ± standard deviation over seeds. "
-            f"{settings['train']} flows of {settings['start'] + STEPS} times on "
-            f"{settings['resolution']} × {settings['resolution']} points, of viscosity "
-            f"{navier_stokes.VISCOSITY:g}, train one step for {settings['epochs']} epochs; "
-            f"rollouts from time {settings['start']} of {settings['evaluation']} flows for "
-            "testing. Rates (of the weights, of the architecture) are those of the least error of "
-            "rollouts on as many other flows, with the first seed. Seconds are the median over "
-            "epochs but the first.",
-            "",
-            *reporting.table([*head, "parameters", "s an epoch", "rates"], rows),
-            "![Error by step](rollout.svg)",
-            "",
-            "![Truth, predictions and differences](rollout_fields.png)",
-            "",
-            f"{settings['blocks']} blocks of {settings['width']} channels and {settings['modes']} "
-            f"frequencies an axis, batches of {settings['batch_size']}, no normalization; Adam, "
-            "with rates that fall to 0 along a cosine; loss: relative L2 of one step.",
-            "",
-        ]
+    return reporting.markdown(
+        "Rollouts of a flow by one learned step",
+        f"Written by {reporting.commands(runs)}; {written['versions']}; on {devices}.",
+        "Relative L2 error in percent of the vorticity, mean ± standard deviation over seeds. "
+        f"{settings['train']} flows of {settings['start'] + STEPS} times on "
+        f"{settings['resolution']} × {settings['resolution']} points, of viscosity "
+        f"{navier_stokes.VISCOSITY:g}, train one step for {settings['epochs']} epochs; "
+        f"rollouts from time {settings['start']} of {settings['evaluation']} flows for "
+        "testing. Rates (of the weights, of the architecture) are those of the least error of "
+        "rollouts on as many other flows, with the first seed. Seconds are the median over "
+        "epochs but the first.",
+        reporting.table([*head, "parameters", "s an epoch", "rates"], rows),
+        "![Error by step](rollout.svg)",
+        "![Truth, predictions and differences](rollout_fields.png)",
+        f"{settings['blocks']} blocks of {settings['width']} channels and {settings['modes']} "
+        f"frequencies an axis, batches of {settings['batch_size']}, no normalization; Adam, "
+        "with rates that fall to 0 along a cosine; loss: relative L2 of one step.",
     )
 
 
