@@ -228,8 +228,8 @@ def table_of_steps(options):
         cells += [f"{found['first step']:.0f}", f"{found['later step']:.1f}"]
         lines.append(timing.row(*cells, f"{found['memory']:.1f}"))
         if kind == SEARCH:
-            floors += ["", floor_line(size, found)]
-    return lines + floors
+            floors.append(floor_line(size, found))
+    return lines, *floors
 
 
 def table_of_relaxations(sizes):
@@ -247,8 +247,8 @@ def table_of_relaxations(sizes):
             cells += [f"{later / derived:.2f}", f"{found['memory']:.1f}", f"{found['error']:.2f}"]
             lines.append(timing.row(*cells))
             if kind == PERTURBATION:
-                selections += ["", selection_line(size, found)]
-    return lines + selections
+                selections.append(selection_line(size, found))
+    return lines, *selections
 
 
 def measured(*size, kind):
@@ -275,21 +275,17 @@ def main(arguments=None):
         print(json.dumps(measured(*size, kind=kind)))
         return None
     peer = " --darts …" if options.darts else ""
-    lines = [
-        "# Steps of a search of cells",
-        "",
+    lines = timing.page(
+        "Steps of a search of cells",
         f"Written by `python benchmarks/nos.py{peer}`; {timing.versions()}, one core, float32, "
         "32×32, eleven operations, first order, without XLA. Seconds of the processor; the first "
         "step is that with building and tracing the model.",
-        "",
         *table_of_steps(options),
-        "",
         "Training steps of one pass, after which gradients move weights and architecture. The last "
         f"column is the standard error over the steps; derived networks are {GENOTYPES} of random "
         "genotypes.",
-        "",
         *table_of_relaxations(options.relaxations),
-    ]
+    )
     return timing.write(options, lines)
 
 

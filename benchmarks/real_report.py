@@ -208,9 +208,7 @@ def page(found):
     versions = timing.versions(("keras", "keras-tuner", "tensorflow", "scipy"))
     initial, all_curves = found["initial"], curves(found)
     timed = any(found["seconds"].values())
-    lines = [
-        "# Searches on real tasks",
-        "",
+    parts = [
         f"Written by `{command(found)}`; {versions}, one core. Every trial trains a network; its "
         f"score is {SCORES['loss' if timed else 'error']}. Each network is trained once, "
         f"from a seed of its own and for {real_tasks.SECONDS:g} seconds at most, and its score and "
@@ -224,7 +222,6 @@ def page(found):
         "in brackets the p of Wilcoxon's paired test, two-sided. Parameters and times, of a call "
         "with 64 images beside the network by hand, are those of the best networks: median, and "
         f"smallest to largest. By hand: {'; '.join(BY_HAND[task] for task in all_curves)}.",
-        "",
     ]
     for task, task_curves in all_curves.items():
         details, networks = found["tasks"][task], found["networks"][task]
@@ -234,19 +231,15 @@ def page(found):
         mean = np.mean([row["seconds"] for row in networks.values()])
         longest = max(row["seconds"] for row in networks.values())
         seeds = fewest if fewest == most else f"{fewest} to {most}"
-        lines += [
+        parts += [
             f"## {TITLES.get(task, task)[0].upper()}{TITLES.get(task, task)[1:]}",
-            "",
             f"{details}. {len(networks)} networks, {mean:.1f} s a training on average, "
             f"{longest:.1f} s at most; {seeds} seed{'s' * (most > 1)}.",
-            "",
-            *table(task_curves, initial, found["trials"], found["seconds"][task], score),
-            "",
-            *costs(found, task),
-            "",
-            *(by_seed(found, task) if score == "error" else ()),
+            table(task_curves, initial, found["trials"], found["seconds"][task], score),
+            costs(found, task),
+            by_seed(found, task) if score == "error" else "",
         ]
-    return lines
+    return timing.page("Searches on real tasks", *parts)
 
 
 def draw(found):

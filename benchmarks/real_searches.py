@@ -262,7 +262,7 @@ def main(arguments=None):
             found = gathered(scores, runs, options)
     lines = real_report.page(found)
     print("\n".join(lines))
-    timing.write(options, [*lines, f"![best so far]({options.output.stem}.svg)"])
+    timing.write(options, [*lines, "", f"![best so far]({options.output.stem}.svg)"])
     if not options.dry_run:
         style.save(real_report.draw(found), options.output.with_suffix(".svg"))
         records.write_text(json.dumps(found) + "\n", encoding="utf-8")

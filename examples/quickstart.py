@@ -25,6 +25,7 @@ import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import fitting
 import keras
 import numpy as np
 import parsing
@@ -104,16 +105,13 @@ def run(kind, seed, train, test, options):
     def batches():
         return Batches(*train, batch_size=options.batch_size, seed=seed)
 
-    def adam(rate):
-        steps = options.epochs * len(batches())
-        return keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(rate, steps))
-
+    steps = options.epochs * len(batches())
     fit = {"epochs": options.epochs, "shuffle": False, "verbose": 0}
     keras.utils.set_random_seed(seed)
     backbone = make_backbone(train[0].shape[1:], FILTERS)
 
     clock, path = reporting.EpochClock(), options.output / f"search_{kind}_{seed}"
-    optimizers = adam(WEIGHTS_RATE), adam(ARCHITECTURE_RATE)
+    optimizers = (fitting.adam(rate, steps) for rate in (WEIGHTS_RATE, ARCHITECTURE_RATE))
     search = search_operations(
         backbone, batches(), *optimizers, path, options.space, callbacks=[clock], **fit
     )
@@ -126,7 +124,8 @@ def run(kind, seed, train, test, options):
     dense = make_dense(train[0].shape[1:], FILTERS)
     for name, model in (("backbone", backbone), ("dense", dense)):
         clock, path = reporting.EpochClock(), options.output / f"{name}_{kind}_{seed}"
-        train_plain(model, batches(), adam(WEIGHTS_RATE), path, callbacks=[clock], **fit)
+        optimizer = fitting.adam(WEIGHTS_RATE, steps)
+        train_plain(model, batches(), optimizer, path, callbacks=[clock], **fit)
         measured[name] = measure(model, path, test, clock)
     return {**measured, "search": searched}
 
@@ -140,7 +139,7 @@ def measure(model, path, test, clock):
     return {
         "accuracy": float(np.mean(logits.argmax(axis=-1) == test[1])),
         "seconds": statistics.median(clock.seconds),  # the first epoch includes the tracing
-        "parameters": sum(int(np.prod(v.shape)) for v in model.trainable_variables),
+        "parameters": reporting.count(model.trainable_variables),
         "bytes": sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
     }
 

@@ -135,6 +135,41 @@ def run_all(results, keys, run, line):
     return results
 
 
+# Rates, chosen with the first seed
+
+
+def chosen(runs, method, seed=None):
+    """Return the run of a method whose mean error on samples for validation is the least.
+
+    Only runs of one seed, by default the first, are compared; `None` if there is none.
+    """
+    seed = min(run["seed"] for run in runs) if seed is None else seed
+    own = select(runs, method=method, seed=seed)
+    return min(own, key=lambda run: statistics.mean(run["validation"]), default=None)
+
+
+def of_rates(runs, method):
+    """Return the runs of a method that have the chosen rates, by seed."""
+    best = chosen(runs, method)
+    own = select(runs, method=method, rates=best["rates"]) if best else []
+    return sorted(own, key=lambda run: run["seed"])
+
+
+def run_rates(results, options, rates, run, line, repeated):
+    """Run methods with all of their rates; the repeated ones with the best and more seeds, too."""
+    first, *others = options.seeds
+
+    def obtain(*key):
+        print(line(results.obtain(key, run, *key)), flush=True)
+
+    for method in options.methods:
+        for own in rates[method]:
+            obtain(method, first, list(own) if isinstance(own, tuple) else own)
+    for method in (method for method in options.methods if method in repeated):
+        for seed in others:
+            obtain(method, seed, chosen(results.runs, method, first)["rates"])
+
+
 # Arguments and commands
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import importlib
 import io
 import json
@@ -14,11 +13,10 @@ import pytest
 
 import keras_xd
 from keras_xd import grammar, layers
-from keras_xd_tests.example_scripts import BENCHMARKS, evolve_shortly, on_path
-from tuner_integration import forest
+from keras_xd_tests.example_scripts import BENCHMARKS, on_path
 
 NAMES = ("finalized", "first_search", "first_step", "formats", "long_kernels")
-NAMES += ("low_rank", "nos", "proposals", "quantized", "search_steps", "structured", "xd_conv")
+NAMES += ("low_rank", "nos", "quantized", "search_steps", "structured", "xd_conv")
 with on_path(BENCHMARKS):
     scripts = {name: importlib.import_module(name) for name in NAMES}
     timing = importlib.import_module("timing")
@@ -329,25 +327,6 @@ def test_a_step_of_cells_is_measured(monkeypatch):
 
 
 # Terms
-
-
-def test_trials_of_proposals_are_taken_over(monkeypatch):
-    monkeypatch.setattr(forest, "_TREES", 10)
-    evolve_shortly(monkeypatch)
-    proposals, folders = scripts["proposals"], []
-    fast = functools.partial(proposals.GrammarOracle, num_candidates=12, fold_levels=(0,))
-    monkeypatch.setattr(proposals, "GrammarOracle", fast)
-    measure = proposals.measure
-
-    def noted(task, folder, *numbers):
-        found = measure(task, folder, *numbers)
-        folders.append(len(proposals.oracle(folder).trials))
-        return found
-
-    monkeypatch.setattr(proposals, "measure", noted)
-    found = proposals.main(["--observations", "11", "--proposals", "1", "--dry-run"])
-    assert folders == [12, 13]
-    assert all(seconds > 0 for (pair,) in found.values() for seconds in pair)
 
 
 def test_whole_networks_are_searched_and_scored_by_their_errors(tmp_path, monkeypatch, rng):

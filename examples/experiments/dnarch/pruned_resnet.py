@@ -29,6 +29,7 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
+import fitting
 import keras
 import numpy as np
 import parsing
@@ -224,20 +225,17 @@ def train(model, data, seed, options, epochs, rate, **target):
     decay = {"weight_decay": WEIGHT_DECAY}
     optimizers = [keras.optimizers.AdamW(schedule(rate, steps, WARMUP), **decay)]
     if target:
-        model = keras_xd.SearchModel(model)
         rates = schedule(options.architecture_rate, steps, WARMUP)
         optimizers.append(keras.optimizers.Adam(rates))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(*optimizers, loss=loss, jit_compile=False, **target)
+    model = fitting.compiled(model, *optimizers, loss=loss, jit_compile=False, **target)
     start = time.perf_counter()
     model.fit(batches, epochs=epochs, shuffle=False, verbose=0)
     return getattr(model, "model", model), round(time.perf_counter() - start, 2)
 
 
 def accuracy(model, data):
-    x, y = data[1]
-    found = model.predict(normalize(x), batch_size=250, verbose=0).argmax(axis=-1)
-    return float(np.mean(found == y))
+    return fitting.accuracy(model, normalize(data[1][0]), data[1][1])
 
 
 class Start:

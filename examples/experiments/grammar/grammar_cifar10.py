@@ -181,10 +181,7 @@ def main(arguments=None):
         seed=options.seed,
     )
     title = "CIFAR-10: an architecture from a grammar"
-    oracle, chosen = tuner.oracle, best["found"]
-    tuning.write(NAME, title, parts, settings, oracle, options.output, chosen, runs)
-    print(parts[0])
-    return tuner
+    return tuning.write(NAME, title, parts, settings, tuner, options.output, best["found"], runs)
 
 
 if __name__ == "__main__":

@@ -195,7 +195,7 @@ def main(arguments=None):
         best[name], runs[name] = tuning.best_again(
             tuners[name], options.finalists, options.seeds, train_again
         )
-    oracle, chosen = tuners["search"].oracle, best["search"]
+    tuner = tuners["search"]
     settings = tuning.settings(
         NAME,
         arguments,
@@ -208,10 +208,8 @@ def main(arguments=None):
         seed=options.seed,
     )
     title = "Burgers' equation: a search whose settings are tuned"
-    parts = comparison(best, runs, oracle, options)
-    tuning.write(NAME, title, parts, settings, oracle, options.output, chosen, runs)
-    print(parts[0])
-    return tuners["search"]
+    parts = comparison(best, runs, tuner.oracle, options)
+    return tuning.write(NAME, title, parts, settings, tuner, options.output, best["search"], runs)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ from collections.abc import Callable
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
+import fitting
 import keras
 import numpy as np
 import parsing
@@ -168,30 +169,18 @@ def _of_kind(name, kind, seed, folder, subset):
     return [(permutation.permute(inputs, seed), labels) for inputs, labels in pair]
 
 
-@functools.lru_cache(2)
-def _images(name, folder, subset):
-    parts = images.load(name, folder, subset)
-    parts = [(np.round(inputs * 255).astype("uint8"), labels) for inputs, labels in parts]
-    return _pair(parts, subset)
+_images = functools.lru_cache(2)(images.load_bytes)
 
 
 @functools.lru_cache(1)
 def _digits(rotated, folder, subset):
-    return _pair(spherical.load(rotated, folder, subset), subset)
-
-
-def _pair(parts, subset):
-    """Return the samples to train and to evaluate on."""
-    train, validation, test = parts
-    joined = (np.concatenate(pair)[:subset] for pair in zip(train, validation, strict=True))
-    return tuple(joined), test
+    return images.joined(spherical.load(rotated, folder, subset), subset)
 
 
 def accuracy(model, data):
     """Return the share of the evaluation samples whose class is found."""
     inputs, labels = data.evaluation
-    answers = model.predict(data.scaled(inputs), batch_size=250, verbose=0).argmax(axis=-1)
-    return float(np.mean(answers == labels))
+    return fitting.accuracy(model, data.scaled(inputs), labels)
 
 
 def run(method, kind, seed, options):

@@ -130,7 +130,7 @@ def searched(method, seed, train, evaluation, options):
         guide, seconds = nos_training.teacher(train, seed, options)
         noted = {
             "teacher_accuracy": nos_training.accuracy(guide, evaluation),
-            "teacher_parameters": nos_training.count(guide),
+            "teacher_parameters": reporting.count(guide.trainable_variables),
             "teacher_seconds": seconds,
         }
         keras.utils.set_random_seed(seed)

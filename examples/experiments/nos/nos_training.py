@@ -3,8 +3,10 @@
 import os
 import time
 
+import fitting
 import keras
 import numpy as np
+import reporting
 from datasets.batches import ImageBatches, normalize
 from datasets.images import block_means
 
@@ -73,13 +75,7 @@ def optimizer(steps, rate, decay=WEIGHT_DECAY, warmup=0, nesterov=False):
 
 def accuracy(model, data):
     """Return the share of images whose class is found."""
-    answers = model.predict(normalize(data[0]), batch_size=250, verbose=0).argmax(axis=-1)
-    return float(np.mean(answers == data[1]))
-
-
-def count(model):
-    """Return the number of trained parameters."""
-    return sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+    return fitting.accuracy(model, normalize(data[0]), data[1])
 
 
 def fit_plain(model, data, epochs, batch_size, seed, border, rate, decay):
@@ -225,15 +221,13 @@ def _trained(network, train, evaluation, seed, options, callbacks=()):
     found = keras.Model(network.input, network.outputs[0])
     return {
         "accuracy": accuracy(found, evaluation),
-        "parameters": count(found),
+        "parameters": reporting.count(found.trainable_variables),
         "seconds": seconds,
     }
 
 
 def pooled(images, width):
     """Return uint8 images whose pixels are means of squares so many pixels wide."""
-    if width == 1:
-        return images
     return np.round(block_means(images, width)).astype("uint8")
 
 
@@ -280,7 +274,7 @@ def calibrate(method, train, evaluation, seed, options):
     ]
     return {
         "accuracy": accuracy(model, evaluation),
-        "parameters": count(model),
+        "parameters": reporting.count(model.trainable_variables),
         "seconds": seconds,
         "deviation_at_start": deviation,
         "gates": [round(value, 4) for value in gates],

@@ -29,6 +29,7 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
+import fitting
 import keras
 import numpy as np
 import parsing
@@ -197,10 +198,9 @@ def compiled(model, data, epochs, **target):
     rates = schedule(data.task.learning_rate, steps, WARMUP)
     optimizers = [keras.optimizers.Adam(rates, global_clipnorm=1.0)]
     if target:
-        model = keras_xd.SearchModel(model)
         optimizers.append(keras.optimizers.Adam(ARCHITECTURE_RATE))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(*optimizers, loss=loss, jit_compile=False, **target)
+    model = fitting.compiled(model, *optimizers, loss=loss, jit_compile=False, **target)
     model.optimizer.build(model.trainable_variables)  # else TensorFlow traces the step twice
     return model
 

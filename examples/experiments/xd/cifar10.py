@@ -30,8 +30,8 @@ import sys
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
+import fitting
 import keras
-import numpy as np
 import parsing
 import reporting
 from datasets import images, permutation
@@ -112,15 +112,15 @@ def make(method, kind, options):
     return backbone(options)
 
 
-def without_convolutions(layer_class):
+def without_convolutions(layer_class, shape=IMAGE_SHAPE, classes=CLASSES, sizes=POOLED_SIZES):
     """Return LeNet with a layer of the whole image in place of each convolution and its pooling."""
-    inputs = keras.Input(IMAGE_SHAPE, name="image")
+    inputs = keras.Input(shape, name="image")
     x = keras.layers.Flatten(name="flatten")(inputs)
-    for index, units in enumerate(POOLED_SIZES, start=1):
+    for index, units in enumerate(sizes, start=1):
         x = layer_class(units, activation="relu", name=f"units{index}")(x)
     x = keras.layers.Dense(120, activation="relu", name="dense1")(x)
     x = keras.layers.Dense(84, activation="relu", name="dense2")(x)
-    return keras.Model(inputs, keras.layers.Dense(CLASSES, name="classifier")(x))
+    return keras.Model(inputs, keras.layers.Dense(classes, name="classifier")(x))
 
 
 def page(settings, runs, written):
@@ -210,14 +210,12 @@ def compiled(method, kind, steps, options):
         "metrics": ["accuracy"],
         "jit_compile": method in XLA,
     }
-    model = make(method, kind, options)
+    architecture = None
     if method in SEARCHES:
-        model = keras_xd.SearchModel(model)
         rate = schedule(settings["architecture_rate"], steps, settings)
-        arguments["architecture_optimizer"] = keras.optimizers.Adam(rate)
+        architecture = keras.optimizers.Adam(rate)
         arguments["warmup_epochs"] = warmup(settings, options.epochs)
-    model.compile(optimizer, **arguments)
-    return model
+    return fitting.compiled(make(method, kind, options), optimizer, architecture, **arguments)
 
 
 def warmup(settings, epochs):
@@ -235,12 +233,11 @@ def run(method, kind, seed, train, evaluation, options):
     model.fit(batches, epochs=options.epochs, callbacks=[clock], verbose=0)
     architecture = keras_xd.architecture_variables(model) if method in SEARCHES else []
     found = keras_xd.finalize(model) if method == "xd" else model
-    answers = found.predict(normalize(evaluation[0]), batch_size=250, verbose=0).argmax(axis=-1)
     return {
         "method": method,
         "kind": kind,
         "seed": seed,
-        "accuracy": float(np.mean(answers == evaluation[1])),
+        "accuracy": fitting.accuracy(found, normalize(evaluation[0]), evaluation[1]),
         "parameters": count(model.trainable_variables),
         "architecture_parameters": count(architecture),
         "seconds": clock.seconds,
@@ -249,12 +246,7 @@ def run(method, kind, seed, train, evaluation, options):
 
 def load_data(options, name="cifar10"):
     """Return training images and those for the evaluation, as uint8, with their labels."""
-    parts = images.load(name, options.data_dir, options.subset)
-    train, validation, test = [(np.round(x * 255).astype("uint8"), y) for x, y in parts]
-    joined = [
-        np.concatenate(pair)[: options.subset] for pair in zip(train, validation, strict=True)
-    ]
-    return tuple(joined), test
+    return images.load_bytes(name, options.data_dir, options.subset)
 
 
 def describe(options, train, evaluation):
