@@ -2,7 +2,7 @@
 
     python examples/quickstart.py
     python examples/quickstart.py --seeds 3
-    python examples/quickstart.py --seeds 3 --split validation --space k_operation
+    python examples/quickstart.py --seeds 3 --split validation
 
 Images whose rows and columns are permuted, all in the same way, hold the same information as
 before, but a convolution is the wrong operation for them. The script turns a backbone CNN into a
@@ -46,11 +46,9 @@ WEIGHTS_RATE, ARCHITECTURE_RATE = 3e-2, 3e-3
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-def search_operations(
-    backbone, train, weights_optimizer, architecture_optimizer, path, to="xd", **fit
-):
+def search_operations(backbone, train, weights_optimizer, architecture_optimizer, path, **fit):
     """Rewrite, search, finalize, export: the road that this package is made for."""
-    space = keras_xd.rewrite(backbone, to=to, depth=1)
+    space = keras_xd.rewrite(backbone, to="xd", depth=1)
 
     search = keras_xd.SearchModel(space)
     search.compile(
@@ -112,9 +110,7 @@ def run(kind, seed, train, test, options):
 
     clock, path = reporting.EpochClock(), options.output / f"search_{kind}_{seed}"
     optimizers = (fitting.adam(rate, steps) for rate in (WEIGHTS_RATE, ARCHITECTURE_RATE))
-    search = search_operations(
-        backbone, batches(), *optimizers, path, options.space, callbacks=[clock], **fit
-    )
+    search = search_operations(backbone, batches(), *optimizers, path, callbacks=[clock], **fit)
     searched = measure(search, path, test, clock)
     if seed == 0:
         figure = plot_operators(backbone.get_layer("conv1"), search.model.get_layer("conv1"))
@@ -180,10 +176,12 @@ def page(settings, runs, written):
 
 def save(options, runs, images):
     """Write the records beside the models."""
-    names = ("epochs", "batch_size", "subset", "space", "split")
-    values = {f"--{name.replace('_', '-')}": getattr(options, name) for name in names}
-    usual = {f"--{name.replace('_', '-')}": getattr(parse([]), name) for name in names}
-    more = "".join(f" {name} {value}" for name, value in values.items() if value != usual[name])
+    usual = vars(parse([]))
+    more = "".join(
+        f" --{name.replace('_', '-')} {getattr(options, name)}"
+        for name in ("epochs", "batch_size", "subset", "split")
+        if getattr(options, name) != usual[name]
+    )
     written = {
         "command": f"python examples/quickstart.py --seeds {options.seeds}{more}",
         "versions": reporting.backend_versions(),
@@ -200,8 +198,6 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parsing.add(parser, positive, epochs=40, seeds=1, batch_size=64)
     parsing.add(parser, positive, subset=(None, "use at most so many images of each split"))
-    spaces = {"choices": ("xd", "k_operation"), "help": "the latter is XD without b and C"}
-    parser.add_argument("--space", default="xd", **spaces)
     parser.add_argument("--split", default="test", choices=("validation", "test"))
     parser.add_argument("--output", help="folder to make; by default a fresh temporary one")
     options = parser.parse_args(arguments)

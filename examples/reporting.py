@@ -1,6 +1,7 @@
 """What the reports of the experiments share: finished runs, commands and tables."""
 
 import argparse
+import contextlib
 import datetime
 import json
 import math
@@ -119,12 +120,19 @@ def backend_versions():
     return versions((keras.backend.backend(), "keras"))
 
 
-def open_results(parser, options, name, page, settings, command="", **more):
-    """Return the `Results` of an experiment, or end with the parser's error."""
+@contextlib.contextmanager
+def refusing(parser):
+    """End with the parser's error where there is a `ValueError`."""
     try:
-        return Results(name, page, options.output, settings, command, options.overwrite, **more)
+        yield
     except ValueError as error:
         parser.error(str(error))
+
+
+def open_results(parser, options, name, page, settings, command="", **more):
+    """Return the `Results` of an experiment, or end with the parser's error."""
+    with refusing(parser):
+        return Results(name, page, options.output, settings, command, options.overwrite, **more)
 
 
 def run_all(results, keys, run, line):

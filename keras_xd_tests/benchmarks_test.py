@@ -312,18 +312,12 @@ def one_cell(cells, channels, shape, classes, **options):
 def test_a_step_of_cells_is_measured(monkeypatch):
     monkeypatch.setattr(keras_xd.models, "nos_search_network", one_cell)
     monkeypatch.setattr(nos, "LATER_STEPS", 1)
-    monkeypatch.setattr(nos, "ROWS", 64)
-    monkeypatch.setattr(nos, "COPIED", 2**16)
     found = nos.measure(3, 2, 1, (8, 8, 3))
     # Where every edge is computed by itself there are 5,858 nodes: edges count once.
     assert found["nodes"] < 1_160 and found["nodes in functions"] < 490
     assert found["variables"] == 15
     assert 0 < found["build and trace"] < found["first step"]
     assert found["later step"] > 0 and found["memory"] > 0
-    line = nos.floor_line([3, 2, 1], found)
-    least = found["bytes"] / found["bytes a second"]
-    products = found["multiply-adds"] / found["multiply-adds a second"]
-    assert f"{found['later step'] / (least + products):.1f} times the sum" in line
 
 
 # Terms

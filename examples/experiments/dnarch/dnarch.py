@@ -219,10 +219,8 @@ def parse(arguments):
     if options.experiment == "listops" and (options.size or options.data_dir):
         parser.error("--size and --data-dir are not for listops, which is generated")
     dnarch_training.complete(options)
-    try:
+    with reporting.refusing(parser):
         data = dnarch_training.load(options)
-    except ValueError as error:
-        parser.error(str(error))
     settings = {
         **{name: getattr(options, name) for name in ("experiment", *names, "rendering_epochs")},
         "training_samples": data.number,

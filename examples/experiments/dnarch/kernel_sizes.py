@@ -80,10 +80,8 @@ def parse(arguments):
     options.kernel_size = None
     dnarch_training.complete(options)
     options.sizes = sorted(set(options.sizes))
-    try:
+    with reporting.refusing(parser):
         data = dnarch_training.load(options)
-    except ValueError as error:
-        parser.error(str(error))
     points = max(data.inputs.shape[1:-1])
     if len(options.sizes) < 2 or options.sizes[-1] > points:
         parser.error(

@@ -114,10 +114,8 @@ def parse(arguments):
     tuning.add_search_arguments(parser, **defaults)
     options = parser.parse_args(arguments)
     tuning.check(parser, options, NAME)
-    try:
+    with reporting.refusing(parser):
         return options, images.load("cifar10", options.data_dir, options.images)
-    except ValueError as error:
-        parser.error(str(error))
 
 
 def mean_score(runs):

@@ -141,10 +141,8 @@ def parse(arguments):
     tuning.add_arguments(parser)
     options = parser.parse_args(arguments)
     tuning.check(parser, options, NAME)
-    try:
+    with reporting.refusing(parser):
         data = pde.burgers(options.resolution, options.data_dir, options.train, options.test)
-    except ValueError as error:
-        parser.error(str(error))
     return options, data
 
 

@@ -296,10 +296,8 @@ def parse(arguments):
         and any(method.startswith("sgdr") for method in options.methods)
     ):
         parser.error("--epochs must be a multiple of 4 for the 4 periods of SGDR")
-    try:
+    with reporting.refusing(parser):
         load(options.experiment, options.kinds[0], options.seeds[0], options)
-    except ValueError as error:
-        parser.error(str(error))
     name, settings = f"chrysalis_{options.experiment}", describe(options)
     return options, reporting.open_results(
         parser, options, name, chrysalis_report.page, settings, command

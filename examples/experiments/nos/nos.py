@@ -197,11 +197,9 @@ def parse(arguments):
         parser.error("--paper is of the searches")
     if options.backbone != "resnet20" and options.experiment != "calibration":
         parser.error("--backbone is of the experiment calibration")
-    try:
+    with reporting.refusing(parser):
         train, evaluation = cifar10.load_data(options)
         options.target = options.transfer and cifar10.load_data(options, options.transfer)
-    except ValueError as error:
-        parser.error(str(error))
     if any(size % options.pool for size in train[0].shape[1:3]):
         parser.error(f"--pool must divide the sizes of the images, {train[0].shape[1:3]}")
     settings = described(OPTIONS[options.experiment], options, train, evaluation)

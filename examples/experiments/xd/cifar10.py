@@ -329,10 +329,8 @@ def parse(arguments):
         parser.error(f"--methods of {options.backbone} are {', '.join(allowed)}")
     if set(options.methods) == {"expert"} and options.kinds == ["plain"]:
         parser.error("--methods expert is of permuted images")
-    try:
+    with reporting.refusing(parser):
         train, evaluation = load_data(options)
-    except ValueError as error:
-        parser.error(str(error))
     settings = describe(options, train, evaluation)
     name = "cifar10" if options.backbone == "lenet" else f"cifar10_{options.backbone}"
     results = reporting.open_results(parser, options, name, page, settings, command)

@@ -97,10 +97,8 @@ def parse(arguments):
     settings = {name: getattr(options, name) for name in NUMBERS}
     shown = ["methods", "seeds", *NUMBERS]
     options.command = reporting.command("xd/forecast.py", parser, options, shown)
-    try:
+    with reporting.refusing(parser):
         options.values = load(options.data)
-    except ValueError as error:
-        parser.error(str(error))
     key = ("method", "seed", "rates")
     return options, reporting.open_results(
         parser, options, "forecast", page, settings, options.command, key=key

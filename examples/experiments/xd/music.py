@@ -460,10 +460,8 @@ def parse(arguments):
         parser.error("--context must be smaller than --size")
     if options.synthetic and options.data == "words":
         parser.error("--synthetic makes music")
-    try:
+    with reporting.refusing(parser):
         data, options.symbols = load(options)
-    except ValueError as error:
-        parser.error(str(error))
     settings, key = describe(options, data, arguments), ("method", "seed")
     name = "music" if options.data == "jsb" else f"music_{options.data}"
     results = reporting.open_results(parser, options, name, page, settings, key=key)

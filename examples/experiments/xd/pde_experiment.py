@@ -483,10 +483,8 @@ def parse(problem, arguments):
         others = [name for name in COMMON if kept[name] != own[name]]
         if others:
             parser.error(f"--resume: the results have other settings: {', '.join(others)}")
-    try:
+    with reporting.refusing(parser):
         return options, [_load(problem, size, options) for size in options.resolution]
-    except ValueError as error:
-        parser.error(str(error))
 
 
 def _load(problem, resolution, options):
