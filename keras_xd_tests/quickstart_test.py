@@ -99,17 +99,6 @@ def test_an_export_that_is_not_the_model_is_noticed(tmp_path):
         quickstart.measure(backbone, tmp_path / "export", test, clock)
 
 
-@pytest.mark.real_data("TFDS_DATA_DIR", "cifar10")
-def test_images_are_split(data_path):
-    train, validation, test = images.load("cifar10", data_path.parent, subset=5)
-    for inputs, labels in (train, validation, test):
-        assert inputs.shape == (5, 32, 32, 3) and inputs.dtype == "float32"
-        assert 0 <= inputs.min() < 0.3 and 0.7 < inputs.max() <= 1
-        assert labels.shape == (5,) and set(labels) <= set(range(10))
-    pairs = [(train, validation), (train, test), (validation, test)]
-    assert not any(np.array_equal(a[0], b[0]) for a, b in pairs)
-
-
 def test_nonsense_is_refused(tmp_path, capsys):
     assert "at least 1" in refusal(capsys, "--epochs", "0")
     assert "at least 1" in refusal(capsys, "--seeds", "-1")

@@ -159,13 +159,6 @@ def test_sizes_of_finalized_layers_in_files_are_bounded(layer):
     assert time.process_time() - start < 5
 
 
-def test_fast_lengths_are_the_smallest():
-    numbers = sorted(2**a * 3**b * 5**c for a in range(12) for b in range(8) for c in range(6))
-    for least in range(1, 2000):
-        expected = next(number for number in numbers if number >= least)
-        assert fft_convolution.fast_length(least) == expected
-
-
 @pytest.mark.parametrize("name", ["keras.utils.plot_model", "keras.config.set_floatx"])
 def test_a_file_may_not_name_any_function_of_keras_as_its_measure(name, tmp_path):
     mixture = layers.MixedDense(4, ("low_rank", "dense"))

@@ -96,15 +96,6 @@ def test_errors_are_those_of_their_definitions(rng):
     assert tasks.nats(notes, keys) == pytest.approx(expected, rel=1e-6)
 
 
-def test_results_with_and_without_bias_and_gates_are_kept_apart(capsys):
-    """The kept results are without them, so that a run with them must go elsewhere."""
-    _, results = script.parse(["--no-extras"])
-    assert results.find("burgers", "xd", 0)
-    with pytest.raises(SystemExit):
-        script.parse([])
-    assert "not overwritten" in capsys.readouterr().err
-
-
 def test_the_choice_is_kept_and_judged(tmp_path, monkeypatch):
     monkeypatch.setattr(auto, "SPACES", auto.SPACES[:1])
     monkeypatch.setattr(choice, "EPOCHS", 1)

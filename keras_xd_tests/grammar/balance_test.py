@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_xd.grammar import Grammar, Topology, growth
+from keras_xd.grammar import Grammar, growth
 from keras_xd.grammar.balance import expected_size
 from keras_xd.grammar.topologies import TOPOLOGIES
 
@@ -44,9 +44,3 @@ def test_growth_is_the_largest_eigenvalue(seed):
     grammar = Grammar(text, max_depth=9)
     assert growth(grammar) == pytest.approx(expected, abs=1e-6)
     assert (expected_size(grammar) == math.inf) == (expected >= 1)
-
-
-def test_own_topologies():
-    grammar = Grammar("S -> twice S S | x", max_depth=9)
-    assert growth(grammar, {"twice": Topology(((1, 2), (2, 3)))}) == 1.0
-    assert expected_size(grammar) == math.inf

@@ -75,14 +75,6 @@ def test_parameter_count(n, radix, depth):
     assert radices.parameter_count(n, radix, depth) == weights.size
 
 
-def test_names():
-    text = "KMatrix(shape=(16, 16), radices=(2, 2, 2, 2), depth=4, parameters=1024, real=True)"
-    assert repr(kmatrix.KMatrix.dct(16)) == text
-    assert repr(kmatrix.KMatrix.dct(16).T).endswith("real=True, transposed=True)")
-    with pytest.raises(TypeError):
-        kmatrix.KMatrix.dct(8) @ 3
-
-
 # Every matrix with every kind of numbers, and both with every number of axes.
 PRODUCTS = [
     (kind, [(), (2,), (2, 3)][(row + column) % 3], make)
@@ -136,14 +128,6 @@ def test_products_with_tensors():
         ):
             assert isinstance(result, tuple) != (matrix.real and np.isrealobj(expected))
             np.testing.assert_allclose(joined(result), expected, atol=1e-3)
-
-
-def test_symbolic_inputs_of_a_model():
-    matrix = kmatrix.KMatrix.dct(8)
-    inputs = keras.Input((8, 3))
-    model = keras.Model(inputs, matrix @ inputs)
-    x = np.random.default_rng(7).standard_normal((5, 8, 3)).astype("float32")
-    np.testing.assert_allclose(model.predict(x, verbose=0), matrix.numpy() @ x, atol=1e-4)
 
 
 def test_what_keras_takes_for_its_own_is_refused():

@@ -10,8 +10,6 @@ from keras_xd import layers, masks, models
 from keras_xd.graph.cloning import clone
 from keras_xd.graph.size_counts import count_parameters
 
-FIT = {"batch_size": 1, "verbose": 0}
-
 
 def network():
     return layers.KernelNetwork(units=4, features=4, frequency=2.0, seed=1, name="network")

@@ -26,15 +26,6 @@ def test_parameters_in_one_dimension(operation, mixing, published):
     assert model.input_shape == (None, 256, 2) and model.output_shape == (None, 256, 1)
 
 
-@pytest.mark.parametrize(
-    ("operation", "mixing"), [("fourier", 2 * 24 * 12 * 32 * 32), ("convolution", 13**2 * 32**2)]
-)
-def test_parameters_in_two_dimensions(operation, mixing):
-    model = models.fno((43, 43, 3), width=32, modes=12, operation=operation)
-    assert trainable(model) == 4 * 32 + 4 * (mixing + 33 * 32 + 64) + 33 * 128 + 129
-    assert model.output_shape == (None, 43, 43, 1)
-
-
 def circular_convolution(x, kernel):
     """`y[t] = Σ_j w[j] x[t + j - p]` on a circle, on each spatial axis, p = (k - 1) // 2."""
     rank = kernel.ndim - 2

@@ -22,7 +22,6 @@ ARGUMENTS = {
     "resnet1d": {"input_shape": (12, 2), "classes": 3, "filters": (3, 4, 4)},
     "inception_time": {"input_shape": (12, 2), "classes": 3, "filters": 2, "depth": 3},
 }
-SERIES = ("fcn", "resnet1d", "inception_time")
 
 
 @pytest.mark.parametrize(
@@ -81,16 +80,6 @@ def test_networks_for_time_series_have_the_sizes_of_aeon(name, short, long):
     assert getattr(models, name)((150, 1), 2).count_params() == short
     model = getattr(models, name)((None, 12), 9)
     assert (model.count_params(), model.output_shape) == (long, (None, 9))
-
-
-@pytest.mark.parametrize("name", SERIES)
-def test_every_convolution_of_a_time_series_network_is_searched(name, rng):
-    model = getattr(models, name)(**ARGUMENTS[name])
-    space = keras_xd.rewrite(model)
-    inputs = rng.normal(size=(4, 12, 2)).astype("float32")
-    np.testing.assert_allclose(space(inputs), model(inputs), atol=1e-5)
-    searched = {layer.name for layer in keras_xd.core.searchable.searchable_layers(space)}
-    assert searched == {x.name for x in model.layers if isinstance(x, keras.layers.Conv1D)}
 
 
 def test_sizes_of_wide_residual_networks():

@@ -125,15 +125,6 @@ def padded(x):
     return layers.Conv1D(4, 3)(layers.ZeroPadding1D((2, 0))(x))
 
 
-def cropped(x):
-    x = layers.Conv1D(4, 3, padding="same", name="same")(layers.ZeroPadding1D((1, 0))(x))
-    return layers.Cropping1D((0, 1))(x)
-
-
-def attention(x):
-    return layers.MultiHeadAttention(2, 2)(x, x, use_causal_mask=True)
-
-
 def recurrent(x):
     return layers.LSTM(4, return_sequences=True)(x)
 
@@ -153,16 +144,6 @@ def with_pointwise(*parts, shape=(STEPS, 4), data_format="channels_last"):
         convolution = layers.Conv1D(3, 1, data_format=data_format, name=f"pointwise{number}")
         outputs.append(convolution(part(inputs)))
     return keras.Model(inputs, outputs if len(outputs) > 1 else outputs[0])
-
-
-@pytest.mark.parametrize("part", [padded, cropped, attention, recurrent])
-def test_models_without_causal_convolutions_stay_causal(part, rng):
-    rewritten = keras_xd.rewrite(with_pointwise(part))
-    assert type(rewritten.get_layer("pointwise0")) is xd_layers.XDCausalConv1D
-    for variable in rewritten.trainable_variables:
-        variable.assign_add(rng.standard_normal(variable.shape))
-    earlier, later = movement(rewritten, rng)
-    assert earlier <= 1e-5 * later, (earlier, later)
 
 
 @pytest.mark.parametrize(
@@ -240,17 +221,3 @@ def test_what_builds_on_rewritten_causal_layers(space, rng, tmp_path):
     for result in (keras_xd.finalize(rewritten), keras_xd.finalize(loaded, form="kernel")):
         np.testing.assert_allclose(result(x), expected, atol=1e-4)
     assert keras_xd.recipes.space_of(rewritten.get_layer("level1_conv1")) == space
-
-
-def test_causal_layers_share_an_operation(rng):
-    operation = xd_layers.KOperation(warm_start="random_unitary", seed=1)
-    model = keras.Sequential(
-        [keras.Input((STEPS, 4))]
-        + [layers.Conv1D(4, 3, padding="causal", name=name) for name in "ab"]
-    )
-    rewritten = keras_xd.rewrite(model, to="k_operation", operation=operation)
-    assert len(keras_xd.architecture_variables(rewritten)) == 3
-    earlier, later = movement(rewritten, rng)
-    assert earlier <= 1e-5 * later
-    with pytest.raises(ValueError, match="same sizes.*dilation_rate=2"):
-        keras_xd.rewrite(tcn(), to="k_operation", operation=xd_layers.KOperation(), only=".*conv.")

@@ -242,17 +242,3 @@ def test_channels_first(rng):
     # TensorFlow's CPU kernels convolve channels_first in compiled functions only.
     expected, actual = model.predict(x, verbose=0), space.predict(x, verbose=0)
     np.testing.assert_allclose(actual, expected, atol=1e-5)
-
-
-def test_the_cost_of_kernels_of_one_tap_is_told(caplog):
-    inputs = keras.Input((8, 8, 1))
-    x = keras.layers.Conv2D(2, 1, name="one")(keras.layers.Conv2D(2, 3)(inputs))
-    model = keras.Model(inputs, x)
-    space = keras_xd.rewrite(model)
-    cost = keras_xd.complexity(space) - keras_xd.complexity(keras_xd.rewrite(model, skip="one"))
-    cost += 36 * 4
-    assert "1 of 2 convolutions have kernels of one tap" in caplog.text
-    assert f"costs {cost:,.0f} multiply–adds in place of 144 " in caplog.text
-    caplog.clear()
-    left = keras_xd.rewrite(model, skip=lambda layer: max(getattr(layer, "kernel_size", (3,))) == 1)
-    assert type(left.get_layer("one")) is keras.layers.Conv2D and not caplog.text

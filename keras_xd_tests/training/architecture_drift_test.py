@@ -89,10 +89,3 @@ def test_resumed_training_measures_from_the_first_start(name, whole, tmp_path):
     loaded.compile("sgd", "sgd", "sparse_categorical_crossentropy")
     again = loaded.fit(x, y, **FIT).history[NAME]
     assert again == pytest.approx([by_hand(loaded, start)], rel=1e-6)
-
-
-def test_nothing_is_told_of_a_frozen_architecture():
-    search = search_model()
-    search.model.layers[0].gates.trainable = False
-    search.compile("sgd", "sgd", "sparse_categorical_crossentropy")
-    assert NAME not in search.fit(*classification_data(), **FIT).history

@@ -106,13 +106,6 @@ def test_the_ratio_outlasts_a_file_saved_at_zero(name, tmp_path):
     assert both(loaded) == pytest.approx([0.8, 0.2])
 
 
-def test_a_callback_that_fails_leaves_the_optimizers_visible():
-    search = search_model()
-    with pytest.raises(ZeroDivisionError):
-        fit(search, [CALLBACKS.LearningRateScheduler(lambda epoch, rate: 1 / 0)])
-    assert len(search.optimizer.optimizers) == 2
-
-
 @pytest.mark.parametrize("group", ["weights", "architecture"])
 def test_what_follows_a_schedule_cannot_be_set(policy, group):
     search = search_model(**{group: SCHEDULE})

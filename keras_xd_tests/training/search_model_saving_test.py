@@ -98,14 +98,6 @@ def test_keras_file_resumes_to_the_same_losses(cut, whole, cuts):
     np.testing.assert_array_equal(architecture_variables(loaded)[0].numpy(), whole[1])
 
 
-@pytest.mark.parametrize("cut", [1, 3])
-def test_weights_file_resumes_to_the_same_losses(cut, whole, cuts):
-    first, folder = cuts
-    other = search_model(seed=5)
-    other.load_weights(folder / f"{cut}.weights.h5")
-    assert first[:cut] + losses(other, EPOCHS - cut) == whole[0]
-
-
 # In the warm-up, where it ends, and behind it; where a number follows, within the epoch.
 @pytest.mark.parametrize("cut", [(2, None), (1, 1), (3, 1)])
 def test_backup_and_restore_resumes_to_the_same_losses(cut, whole, tmp_path):

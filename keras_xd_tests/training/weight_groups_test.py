@@ -262,19 +262,3 @@ def test_a_file_resumes_to_the_bit(mode, tmp_path):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
     config = loaded.get_compile_config()
     assert json.loads(json.dumps(config)) == config == search.get_compile_config()
-
-
-def test_the_backbone_may_have_groups():
-    """A compiled one, and a search space that was compiled with both."""
-    model = layered_model()
-    for optimizer in (
-        grouped(SGD(0.5), inner=SGD(0.25)),
-        architecture_optimizer(model, grouped(SGD(0.5), inner=SGD(0.25)), SGD(0.125)),
-    ):
-        model.compile(optimizer, LOSS)
-        search = SearchModel(model)
-        search.compile(run_eagerly=True)
-        found = search.search_optimizer.weights_optimizers
-        assert [float(part.learning_rate) for part in found] == [0.5, 0.25]
-        assert all(part is not optimizer.optimizers[0] for part in found)
-        fit(search)

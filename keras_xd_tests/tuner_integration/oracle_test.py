@@ -308,14 +308,3 @@ def test_a_network_rests_before_other_hyperparameters_are_tried():
     for number in range(4, 16):
         assert networks[number] not in networks[number - 2 : number]
     assert len(set(networks[4:])) < 12  # and are tried again after that
-
-
-def test_a_single_network_needs_no_rest():
-    oracle = oracle_with_rate(Grammar("S -> conv"), 8, 3)
-    rates = []
-    while asked := oracle.ask():
-        rates.append(asked[0]["rate"])
-        oracle.tell(asked[0], abs(rates[-1] - 0.3))
-    assert len(rates) == 8
-    # By expected improvement, not at random: the last ones are close.
-    assert np.abs(np.array(rates[3:]) - 0.3).min() < 0.05

@@ -74,16 +74,6 @@ def test_settings_reach_the_search():
     assert (config["warm_start"], again.mode) == ("convolution", "joint")
 
 
-def test_fixed_settings_are_no_hyperparameters():
-    hp = kt.HyperParameters()
-    hypermodel(depth=1, architecture_rate=0.01).build(hp)
-    assert not hp.space
-    hypermodel().build(hp)
-    assert [h.name for h in hp.space] == ["depth", "architecture_rate"]
-    rate = hp.space[1]
-    assert (rate.min_value, rate.max_value, rate.sampling) == (1e-5, 1e-1, "log")
-
-
 def test_joint_searches_use_all_samples(rng):
     x, y = data(rng)
     seen = []

@@ -17,12 +17,6 @@ def squares(image, rows, columns):
     return blocks[:, 0, :, 0]
 
 
-def test_numbers_of_one_sign_range_from_zero_to_the_largest():
-    found = squares(heatmap([[0.0, 1.0, 4.0], [2.0, 3.0, 4.0]]), 2, 3)
-    for place, value in np.ndenumerate([[0.0, 1.0, 4.0], [2.0, 3.0, 4.0]]):
-        np.testing.assert_array_equal(found[place], colour("viridis", value / 4))
-
-
 def test_numbers_of_both_signs_are_symmetric_around_white():
     found = squares(heatmap(np.array([[-1.0, 0.0], [2.0, -2.0]])), 2, 2)
     for place, share in np.ndenumerate([[0.25, 0.5], [1.0, 0.0]]):

@@ -3,19 +3,11 @@
 import matplotlib
 import matplotlib.colors
 import numpy as np
-import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.text import Text
 
 from keras_xd.visualization import style
-
-
-def test_the_style_holds_within_its_context_only():
-    before = matplotlib.rcParams["font.size"]
-    with style.context():
-        assert matplotlib.rcParams["font.size"] == style.PARAMETERS["font.size"] != before
-    assert matplotlib.rcParams["font.size"] == before
 
 
 def test_neighbouring_curves_differ_in_grey():
@@ -57,12 +49,3 @@ def test_labels_stand_beside_the_ends_and_not_on_each_other():
         assert upper.y0 > lower.y0 and not lower.overlaps(upper)
     assert all(box.x0 > inside.x1 for box in boxes)
     assert all(box.x1 <= figure.bbox.x1 + 1 for box in boxes)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_heights_lie_apart_and_near(seed):
-    heights = np.sort(np.random.default_rng(seed).random(6)).tolist()
-    moved = style.apart(heights, 0.1)
-    assert np.diff(moved).min() > 0.1 - 1e-5 and 0 <= min(moved) and max(moved) <= 1
-    assert style.apart([0.1, 0.4, 0.9], 0.1) == [0.1, 0.4, 0.9]
-    assert style.apart([0.0, 0.0], 0.1, lowest=0.2) == [0.2, 0.3]

@@ -32,13 +32,6 @@ def test_a_tree_has_its_nodes_above_their_arguments():
     assert ((0.5, -1.0), (1.0, -2.0)) in lines and len(lines) == TERM.size - 1
 
 
-def test_a_folded_tree_and_one_with_motifs():
-    assert set(texts(plot_tree(TERM, level=1))) == {"S\nResidual2", "C\nLinear2", "id", "OP\npool"}
-    shared = parse("(SHARED share:op (S Linear2 op op) (OP conv))")
-    assert "SHARED\nshare:op" in texts(plot_tree(shared))
-    assert set(texts(plot_tree(parse("(OP conv)")))) == {"OP\nconv"}
-
-
 def test_a_network_has_its_operations_between_its_nodes():
     figure = plot_network(TERM)
     places = texts(figure)

@@ -176,19 +176,6 @@ def test_generated_darcy():
     assert np.all(outputs[:, 4, 4, 0] < bounds[1, 4, 4])
 
 
-@pytest.mark.real_data("KERAS_XD_DATA_DIR", "darcy85.npz")
-def test_darcy_is_read(data_path):
-    (inputs, outputs), (_, test_outputs) = pde.darcy(43, data_path.parent, train=5, test=3)
-    assert inputs.shape == (5, 43, 43, 3) and outputs.shape == (5, 43, 43, 1)
-    with np.load(data_path) as arrays:
-        np.testing.assert_array_equal(inputs[..., 0], arrays["a_train"][:5, ::2, ::2])
-        np.testing.assert_array_equal(test_outputs[..., 0], arrays["u_test"][:3, ::2, ::2])
-        solved = pde.solve_darcy(arrays["a_train"][:2].astype("float64"))
-        # The file was solved on 421 nodes, where the jumps of `a` lie elsewhere.
-        error = np.linalg.norm(solved - arrays["u_train"][:2]) / np.linalg.norm(solved)
-    assert error < 0.02
-
-
 def test_published_files_are_read(tmp_path, rng):
     a, u = rng.normal(size=(2, 5, 8)).astype("float32")
     io.savemat(tmp_path / "burgers_data_R10.mat", {"a": a, "u": u})

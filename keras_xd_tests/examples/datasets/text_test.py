@@ -46,14 +46,6 @@ def test_given_parts_and_vocabulary_of_the_training_part(folder):
     assert (found.classes, found.length, found.train[0].dtype) == (2, 6, np.int32)
 
 
-def test_longer_sentences_are_cut_and_case_does_not_matter(folder):
-    found = data.load("trec", folder)
-    assert [len(part[0]) for part in (found.train, found.validation, found.test)] == [27, 3, 1]
-    assert found.length == 5 and found.classes == 6
-    cut = ["what", "<unknown>", "number", "<unknown>", "<unknown>"]
-    assert sentences(found, found.test) == [(5, cut)]
-
-
 def test_drawn_parts_are_all_sentences_once(folder):
     found = data.load("mr", folder, seed=1)
     parts = [found.train, found.validation, found.test]

@@ -4,7 +4,6 @@ import pytest
 from keras import ops
 
 from keras_xd import layers
-from keras_xd.testing import check_config
 
 
 def test_inference_normalizes_by_the_batch(rng):
@@ -74,10 +73,6 @@ def test_statistics_are_set_in_the_whole_model(rng):
     np.testing.assert_allclose(model.predict(x, verbose=0), x / np.sqrt(1.001), rtol=1e-5)
     layers.ccnn.batch_statistics.use_statistics(model, "batch")
     np.testing.assert_allclose(model.predict(x, verbose=0), by_batch, atol=1e-6)
-
-
-def test_the_configuration_holds_the_statistics():
-    check_config(layers.BatchStatisticsNormalization, {"statistics": "moving", "axis": 1})
 
 
 def test_bad_arguments_are_refused():

@@ -92,25 +92,6 @@ def test_drop_path_of_identities_alone_is_no_drop_path():
     assert np.any(np.all(y == 0, axis=(1, 2, 3)))  # which reduces, and is dropped
 
 
-def test_xla_trains_as_eager_steps_do(rng):
-    # What XLA compiles of one block it compiles of the others.
-    trivial = ((("identity", 0), ("identity", 1)), "identity")
-    cell = genotype(((("identity", 0), ("dynamic_3", 1)), "spatial_attention"), *[trivial] * 3)
-    x = rng.standard_normal((4, 3, 3, 2)).astype("float32")
-    losses = []
-    for jit_compile in (False, True):
-        keras.utils.set_random_seed(1)
-        inputs = keras.Input((3, 3, 2))
-        model = keras.Model(inputs, layers.DerivedCell(cell, 2)([inputs, inputs]))
-        model.compile(
-            keras.optimizers.SGD(0.1), "mse", jit_compile=jit_compile, run_eagerly=not jit_compile
-        )
-        y = np.ones((4, 3, 3, 8))
-        losses.append(model.fit(x, y, batch_size=4, epochs=2, verbose=0).history["loss"])
-    assert losses[0][0] != losses[0][1]
-    np.testing.assert_allclose(*losses, rtol=1e-5)
-
-
 def test_xd_operations_are_trained_or_finalized(rng):
     cell = genotype(*[((("xd_3", 0), ("identity", 1)), "identity")] * 4)
     inputs = keras.Input((4, 4, 2))

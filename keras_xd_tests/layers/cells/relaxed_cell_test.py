@@ -357,18 +357,3 @@ def test_bad_arguments():
     assert layers.HeterogeneousCell(1, others, reduction=True).operation_filters == 1
     with pytest.raises(ValueError, match="edge_layers"):
         layers.HeterogeneousCell(2, architecture, edge_layers="no")
-
-
-@pytest.mark.parametrize("others", [("identity",), ("dilated_3", "identity")])
-def test_a_cell_of_float64(others, rng):
-    """Also where all convolutions are done twice, so that no share is a factor at first."""
-    cells, outputs = [], []
-    inputs = inputs_of(rng)
-    for dtype in ("float32", "float64"):
-        architecture = layers.ArchitectureLogits(operations=("separable_3", *others), seed=1)
-        cells.append(layers.HeterogeneousCell(2, architecture, dtype=dtype))
-        cells[-1].build([x.shape for x in inputs])
-        cells[-1].set_weights(cells[0].get_weights())
-        outputs.append(cells[-1]([x.astype(dtype) for x in inputs]))
-        assert keras.backend.standardize_dtype(outputs[-1].dtype) == dtype
-    assert_close(*outputs, 1e-5)

@@ -9,7 +9,7 @@ import pytest
 
 from keras_xd.core import devices
 from keras_xd.layers.fourier import spectral_conv
-from keras_xd.testing import assert_close, check_layer, check_variant
+from keras_xd.testing import assert_close, check_layer
 
 CLASSES = {
     1: spectral_conv.SpectralConv1D,
@@ -167,11 +167,6 @@ def test_regularizers_and_constraints(rng):
 )
 def test_layer_check(rank, shape, options):
     check_layer(CLASSES[rank], options, shape, run_jit=rank == 2)
-
-
-def test_layer_check_of_the_base(rng):
-    options = {"rank": 2, "filters": 2, "modes": (2, 2), "data_format": "channels_first"}
-    check_variant(spectral_conv.SpectralConv, options, (2, 1, 5, 6), rng)
 
 
 @pytest.mark.parametrize(

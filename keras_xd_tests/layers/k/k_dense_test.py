@@ -140,16 +140,6 @@ def test_random_unitary_outputs_have_the_variance_of_a_dense_layer(inputs, units
     assert 0.93 < np.sqrt(np.mean(found) / np.mean(expected)) < 1.07
 
 
-def test_real_matrices_compute_no_imaginary_parts():
-    counts = []
-    for warm_start in ("random_orthogonal", "random_unitary"):
-        layer = layers.KDense(1024, depth=2, warm_start=warm_start)
-        layer.build((None, 1024))
-        assert layer.plan.group_sizes == (32, 32)
-        counts.append(layer.multiply_adds((None, 1024)))
-    assert counts == [1024 * 3 * 32, 1024 * (4 + 4 + 2) * 32]
-
-
 @pytest.mark.parametrize("inputs, units, depth, radix", [(12, 20, 2, None), (30, 7, 1, (5, 6))])
 def test_it_is_a_family_of_structured_layers(inputs, units, depth, radix, rng):
     x = rng.normal(size=(3, 2, inputs)).astype("float32")

@@ -2,11 +2,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from keras import ops
 
 import keras_xd
 from keras_xd import layers, masks
-from keras_xd.testing import check_config
 
 
 def built(blocks, size=None, **kwargs):
@@ -66,13 +64,6 @@ def test_a_model_shares_it_and_is_finalized(tmp_path, rng):
     assert not plain.get_layer("depth").trainable_variables
 
 
-def test_configurations():
-    check_config(layers.DepthMask, {"blocks": 6, "temperature": 16.0, "initial_size": 3.0})
-    check_config(layers.StaticDepthMask, {"blocks": 6})
-    assert built(6).describe()["size"] == pytest.approx(3)
-    assert ops.shape(built(6).values[0]) == (6,)
-
-
 @pytest.mark.parametrize(
     "kwargs, message",
     [
@@ -92,10 +83,3 @@ def test_bad_sizes_and_numbers_are_refused():
     for index in (4, -1, 1.0):
         with pytest.raises(ValueError, match=f"from 0 to 3. Received: index={index}, blocks=4"):
             built(4).value(index)
-
-
-def test_a_finalized_mask_is_not_trained():
-    mask = layers.DepthMask(4)
-    mask.build((None, 4))
-    static = mask.finalize()
-    assert len(static.weights) == 1 and not static.trainable_weights

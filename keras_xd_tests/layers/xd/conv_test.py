@@ -1,5 +1,3 @@
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -159,17 +157,6 @@ def test_circular_axes_of_a_large_prime_are_warned_of(layer_class, shape):
         layer(np.zeros((1, *shape[1:-2], 502, 1), "float32"))
 
 
-def test_large_circles_that_are_not_warned_of_and_the_way_out():
-    """By `forecast`, because a layer of 100 million parameters takes 0.4 GB to build."""
-    layers.XDConv1D(2, 3, padding="circular").forecast((None, 8192, 1))
-    layers.XDConv1D(2, 3, padding="same").forecast((None, 8191, 1))
-    layers.XDConv1D(2, 3, padding="circular", radix=(4093,)).forecast((None, 4093, 1))
-    layers.XDConv1D(2, 3, padding="circular").forecast((None, 127, 1))
-    way = r"Of size 4096 they would have [\d,]+: resize or pad the inputs, or take a padding other"
-    with pytest.warns(UserWarning, match=rf"4093 × 4093.*100,\d{{3}},\d{{3}} parameters. {way}"):
-        layers.XDConv1D(2, 3, padding="circular").forecast((None, 4093, 1))
-
-
 def bad(message, shape=(None, 8, 8, 4), **arguments):
     return pytest.param(arguments, shape, message, id=message[:30])
 
@@ -203,13 +190,3 @@ def test_bad_input(arguments, shape, message):
     with pytest.raises(ValueError, match=message):
         layer = layers.XDConv2D(**{"filters": 8, "kernel_size": 3, **arguments})
         layer.build(shape)
-
-
-@pytest.mark.parametrize("radix", [None, 4, (4, 4), [4, 4], (None, 4), ((4, 4), 100)])
-def test_a_radix_survives_the_configuration(radix):
-    layer = layers.XDConv2D(2, 3, padding="same", radix=radix)
-    layer.build((None, 9, 9, 1))
-    copy = layers.XDConv2D.from_config(json.loads(json.dumps(layer.get_config())))
-    copy.build((None, 9, 9, 1))
-    assert [plan.radices for plan in copy.plans] == [plan.radices for plan in layer.plans]
-    assert copy.radix == layer.radix == (tuple(radix) if isinstance(radix, list) else radix)

@@ -57,14 +57,6 @@ def test_protocol_is_the_layers(rng):
     assert keras_xd.complexity(model) == layer.complexity((None, 12, 2))
 
 
-def test_equal_sizes_need_no_resampling(rng):
-    inner = layers.XDConv1D(3, 3, padding="same")  # not periodic
-    layer = layers.SearchableResampled(inner, 8)
-    x = rng.normal(size=(2, 8, 2)).astype("float32")
-    np.testing.assert_array_equal(layer(x), inner(x))
-    assert layer.complexity((None, 8, 2)) == inner.complexity((None, 8, 2))
-
-
 @pytest.mark.parametrize(
     "layer, sizes, expected",
     [
@@ -84,14 +76,6 @@ def test_circles_are_known(layer, sizes, expected):
     layer.build((None, *sizes, 2))
     assert is_periodic(layer) is expected
     assert is_periodic(layer.finalize()) is expected
-
-
-def test_graphs_are_no_grids():
-    graph = layers.warm_starts.GraphConvolution(np.eye(6))
-    for start in (graph, layers.warm_starts.Perturbed(graph, 0.1)):
-        layer = layers.XDConv1D(2, 1, padding="circular", radix=6, warm_start=start)
-        layer.build((None, 6, 2))
-        assert not is_periodic(layer)
 
 
 def searched(padding):

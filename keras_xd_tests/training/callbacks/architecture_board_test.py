@@ -17,7 +17,6 @@ from keras_xd.visualization.images import heatmap
 from keras_xd.visualization.operators import operator_matrix
 from keras_xd_tests.training.gated_dense import (
     GatedDense,
-    Uncounted,
     classification_data,
 )
 
@@ -180,13 +179,3 @@ def test_missing_packages_are_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard.plugins.hparams.api", None)
     with pytest.raises(ImportError, match="tensorboard, which the extra `tuner`"):
         ArchitectureBoard(tmp_path, images=False)
-
-
-def test_layers_without_a_count_are_in_the_table(tmp_path):
-    inputs = keras.Input((4,))
-    model = keras.Model(inputs, GatedDense(2)(Uncounted(name="own")(inputs)))
-    model.compile("sgd", "mse")
-    board = ArchitectureBoard(tmp_path, images=False)
-    model.fit(np.ones((2, 4)), np.ones((2, 2)), callbacks=[board], verbose=0)
-    (text,) = np.ravel(read(tmp_path)[0]["architecture"][0])
-    assert "complexity/without | own |" in text.decode()

@@ -31,17 +31,6 @@ def test_epochs_are_counted_over_calls_of_fit():
     assert seen == [1, 2, 3]
 
 
-def test_epochs_are_counted_with_a_callback_list():
-    search, seen = search_model(), []
-    callbacks = keras.callbacks.CallbackList(
-        [counts_seen(search, seen)], add_history=True, model=search
-    )
-    for _ in range(2):
-        search.fit(*classification_data(), callbacks=callbacks, verbose=0)
-    assert seen == [1, 2]
-    assert int(search.search_optimizer.architecture_optimizer.iterations.numpy()) == 1
-
-
 # `pytest.warns` also finds what Keras itself warns of when it reads a variable.
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 def test_a_search_that_has_diverged_warns_once():

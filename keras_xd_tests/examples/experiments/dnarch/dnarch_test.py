@@ -16,17 +16,6 @@ with example_scripts.on_path():
 TINY = ["--blocks", "1", "--channels", "4", "--epochs", "2", "--batch-size", "9"]
 
 
-def test_images_are_averaged():
-    pixels = np.arange(2 * 4 * 4 * 3, dtype="uint8").reshape(2, 4, 4, 3)
-    found = training.averaged(pixels, 2)
-    assert found.dtype == "uint8" and found.shape == (2, 2, 2, 3)
-    # The mean of rows 0 and 1 and columns 2 and 3 of the first channel: 6, 9, 18, 21.
-    assert found[0, 0, 1, 0] == round((6 + 9 + 18 + 21) / 4)
-    np.testing.assert_array_equal(training.averaged(pixels, 4), pixels)
-    with pytest.raises(ValueError, match="must divide 4"):
-        training.averaged(pixels, 3)
-
-
 def parsed(tokens):
     """Return the value, the depth and the numbers of arguments of an expression."""
     token = tokens.pop(0)

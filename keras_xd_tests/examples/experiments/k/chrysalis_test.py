@@ -37,18 +37,6 @@ def test_depths_and_starts():
     assert [space.get_layer(f"conv{index}").depth[0] for index in (1, 2)] == [1, 9]
 
 
-def test_a_warm_start_is_the_network():
-    data = samples((4, 4, 3))
-    space = models.network("wide", "sgd_warm", data)
-    first, second, third = (space.get_layer(f"conv{i}") for i in (1, 2, 3))
-    assert second.operation is third.operation is not None and first.operation is None
-    keras.utils.set_random_seed(1)
-    backbone = models.network("wide", "convolution", data)
-    inputs = data.scaled(data.train[0])
-    space = models.k_operations(backbone, "warm")
-    np.testing.assert_allclose(space(inputs), backbone(inputs), atol=1e-4)
-
-
 @pytest.mark.parametrize(
     ("search", "number", "epochs", "steps", "published"),
     # Samples in batches of two. SGDR counts its last period, of one epoch of four; DARTS has

@@ -13,6 +13,7 @@ from keras_xd_tests.examples.experiments.small_runs_test import three_stages
 
 with example_scripts.on_path():
     nos = importlib.import_module("experiments.nos.nos")
+    reporting = importlib.import_module("reporting")
     nos_report = importlib.import_module("experiments.nos.nos_report")
     nos_training = importlib.import_module("experiments.nos.nos_training")
 
@@ -37,7 +38,7 @@ def test_calibration_by_hand(rng, monkeypatch):
         gates = {"": "zero", "_tanh": "tanh", "_paper": None}
         assert {layer.gate for layer in added} == {gates[method.removeprefix(operation)]}
         sizes = [int(np.prod(v.shape)) for layer in added for v in layer.trainable_variables]
-        assert nos_training.count(model) == nos_training.count(without) + sum(sizes)
+        assert reporting.count(model.trainable_variables) == reporting.count(without.trainable_variables) + sum(sizes)
         # Networks of one seed begin alike, and with the gate are the plain one.
         same = np.array_equal(model(x), without(x))
         assert same == (not method.endswith("_paper"))
@@ -55,7 +56,7 @@ def test_calibration_by_hand(rng, monkeypatch):
 
 def test_the_network_of_table_1():
     model = nos_training.calibrated_resnet("none", (32, 32, 3), "resnet18")
-    assert nos_training.count(model) == 11_173_962  # 11.17 million in the paper
+    assert reporting.count(model.trainable_variables) == 11_173_962  # 11.17 million in the paper
     channels = [model.get_layer(name).output.shape[-1] for name in nos_training.ENDS["resnet18"]]
     assert channels == [64, 128, 256]
     # Differences of millions with two digits. That of channel attention, 0.15, is not that of the
@@ -63,11 +64,11 @@ def test_the_network_of_table_1():
     added = {"dynamic_3": 0.03, "dynamic_5": 0.04, "spatial_attention": 0.01}
     added |= {"dynamic_dilated_3": 0.03, "dynamic_dilated_5": 0.04}
     for operation, millions in added.items():
-        total = nos_training.count(model)
+        total = reporting.count(model.trainable_variables)
         for number in channels:
             layer = layers.SelfCalibration(operation, gate=None)
             layer.build((None, 8, 8, number))
-            total += nos_training.count(layer)
+            total += reporting.count(layer.trainable_variables)
         assert round(total / 1e6, 2) - 11.17 == pytest.approx(millions)
 
 
@@ -125,12 +126,3 @@ def test_the_settings_of_the_paper(rng, tmp_path, monkeypatch):
     assert compiled["guidance"].form == "literal" and compiled["guidance"].weight == 1e3
     cells = [layer for layer in made[0].layers if isinstance(layer, layers.HeterogeneousCell)]
     assert len(cells) == 3 and all(cell.calibration_gate is None for cell in cells)
-
-
-def test_pixels_are_means_of_squares(rng):
-    images = rng.integers(256, size=(2, 4, 6, 3)).astype("uint8")
-    found = nos_training.pooled(images, 2)
-    assert found.shape == (2, 2, 3, 3) and found.dtype == np.uint8
-    expected = np.round(images[1, 2:4, 4:6, 0].astype(float).mean())
-    assert found[1, 1, 2, 0] == expected
-    np.testing.assert_array_equal(nos_training.pooled(images, 1), images)

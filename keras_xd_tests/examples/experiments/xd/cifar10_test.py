@@ -23,19 +23,6 @@ def parsed(monkeypatch, folder, *arguments):
     return cifar10.parse([*arguments, "--output", str(folder)])[0]
 
 
-def test_baselines_have_the_size_of_lenet(monkeypatch, tmp_path):
-    classifier = 400 * 120 + 120 + 120 * 84 + 84 + 84 * 10 + 10
-    options = parsed(monkeypatch, tmp_path)
-    lenet = cifar10.make("backbone", "plain", options)
-    sizes = (int(np.prod(lenet.get_layer(name).output.shape[1:])) for name in ("pool1", "pool2"))
-    assert tuple(sizes) == cifar10.POOLED_SIZES == (1176, 400)
-    dense = 3072 * 1176 + 1176 + 1176 * 400 + 400
-    assert cifar10.make("linear", "plain", options).count_params() == dense + classifier
-    # Two butterflies of 3072 = 2¹⁰ · 3 points and two of 1215 = 3⁵ · 5, which is cheaper than 1176.
-    structured = 2 * 3072 * (10 * 2 + 3) + 1176 + 2 * 1215 * (5 * 3 + 5) + 400
-    assert cifar10.make("k_layer", "plain", options).count_params() == structured + classifier
-
-
 def test_batches_hold_every_image_once_an_epoch(rng):
     inputs, labels = rng.integers(256, size=(10, 32, 32, 3), dtype="uint8"), np.arange(10)
     data = batches.ImageBatches(inputs, labels, batch_size=5, seed=1, augment=False)
@@ -75,14 +62,6 @@ def test_augmented_images_are_crops_and_mirror_images(rng):
     data.on_epoch_end()
     again, _ = data[0]
     assert not np.array_equal(found[np.argsort(chosen)], again[np.argsort(data.order)])
-
-
-def test_rates_fall_at_half_and_at_three_quarters():
-    steps = (0, 99, 101, 149, 151, 199)
-    for backbone, falls in (("lenet", (0.01, 0.005, 0.001)), ("wide_resnet", (0.1, 0.01, 0.001))):
-        settings = cifar10.settings_of_paper(backbone, "plain")
-        rate = cifar10.schedule(settings["learning_rate"], 200, settings)
-        np.testing.assert_allclose([float(rate(s)) for s in steps], np.repeat(falls, 2), rtol=1e-6)
 
 
 @pytest.mark.parametrize(

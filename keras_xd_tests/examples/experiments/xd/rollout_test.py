@@ -38,10 +38,3 @@ def test_each_method_is_trained_with_the_rates_that_were_best(tmp_path, monkeypa
     before = (tmp_path / "rollout.json").read_bytes()
     rollout.main(arguments)  # nothing is left to do
     assert (tmp_path / "rollout.json").read_bytes() == before
-
-
-def test_fields_are_kept_in_half_precision(rng):
-    fields = rng.normal(size=(3, 4, 4)).astype("float32")
-    np.testing.assert_allclose(
-        rollout.from_text(rollout.as_text(fields), 4), fields, rtol=1e-3, atol=1e-4
-    )

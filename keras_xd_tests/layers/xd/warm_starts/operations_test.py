@@ -163,18 +163,6 @@ def test_a_graph_convolution_by_its_edges(nodes, edges, rng):
     ).forecast(x.shape) == layer.forecast(x.shape)
 
 
-def test_the_numbers_of_a_graph_convolution_grow_with_its_edges(rng):
-    def numbers(nodes, **options):
-        start = warm_starts.GraphConvolution(graph_of_edges(rng, nodes, 2 * nodes))
-        layer = layers.XDConv1D(1, 1, warm_start=start, **options)
-        return layer.forecast((None, nodes, 1))["matrix_parameters"]
-
-    dense = numbers(400, padding="circular", radix=(400,))
-    sparse = [numbers(nodes, depth=(1, 1, 6)) for nodes in (400, 800)]
-    assert dense == 3 * 2 * 400**2
-    assert sparse[0] < dense / 3 and sparse[1] < 2.4 * sparse[0]
-
-
 def test_graphs_on_both_axes_or_beside_a_convolution(rng):
     first, second = graph_of_edges(rng, 6, 9), graph_of_edges(rng, 5, 8)
     x = rng.standard_normal((2, 6, 5, 3)).astype("float32")
