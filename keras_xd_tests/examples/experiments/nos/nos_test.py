@@ -37,8 +37,9 @@ def test_calibration_by_hand(rng, monkeypatch):
         assert {layer.operation for layer in added} == {operation}
         gates = {"": "zero", "_tanh": "tanh", "_paper": None}
         assert {layer.gate for layer in added} == {gates[method.removeprefix(operation)]}
-        sizes = [int(np.prod(v.shape)) for layer in added for v in layer.trainable_variables]
-        assert reporting.count(model.trainable_variables) == reporting.count(without.trainable_variables) + sum(sizes)
+        more = [v for layer in added for v in layer.trainable_variables]
+        before, after = (reporting.count(m.trainable_variables) for m in (without, model))
+        assert after == before + reporting.count(more)
         # Networks of one seed begin alike, and with the gate are the plain one.
         same = np.array_equal(model(x), without(x))
         assert same == (not method.endswith("_paper"))
