@@ -15,7 +15,6 @@ from keras_xd.grammar import parse
 from keras_xd.grammar.graphs import network_graph
 from keras_xd.grammar.topologies import linear
 from keras_xd.kmatrix.radix import factorise
-from keras_xd.layers.fourier import fft_convolution
 
 SIDES = (10**6, 10**12 + 39, 10**18)
 LAYERS = {
@@ -131,15 +130,6 @@ def test_padded_sizes_up_to_the_largest_are_found(radix):
         size = kmatrix.padded_size(need, radix)
         assert need <= size <= validation.LARGEST_SIDE
     assert time.process_time() - start < 15
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_plans_of_large_sides_are_made_at_once(side):
-    """Nothing is as large as the side but the inputs."""
-    start = time.process_time()
-    layers.DashConv1D(2, 3).build((None, side, 2))
-    assert fft_convolution.fast_length(side) >= side
-    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("layer", finalized_layers(), ids=lambda layer: type(layer).__name__)

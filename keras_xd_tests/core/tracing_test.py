@@ -1,11 +1,9 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
 
 from keras_xd.core import tracing
-from keras_xd.layers import XDConv1D
 
 
 def scaled_sum(factor, x, weights):
@@ -53,20 +51,3 @@ def test_it_is_traced_once_for_all_calls():
         if node.type == "PartitionedCall"
     ]
     assert len(calls) == 4 and len(set(calls)) == 2  # forward and backward, twice each
-
-
-@pytest.mark.parametrize("finalized", [False, True])
-def test_where_shapes_alone_are_asked_for_operations_give_zeros(finalized):
-    layer = XDConv1D(3, 3, padding="same", dtype="mixed_bfloat16")
-    layer.build((None, 8, 2))
-    layer = layer.finalize() if finalized else layer
-    x = ops.ones((2, 8, 2))
-    outputs = layer(x)
-    with tracing.shapes_alone():
-        zeros = layer(x)
-        with pytest.raises(Exception, match="9"):  # of another shape than it was built for
-            layer(ops.ones((2, 9, 2)))
-    assert zeros.shape == outputs.shape and zeros.dtype == outputs.dtype
-    assert np.any(keras.ops.convert_to_numpy(ops.cast(outputs, "float32")))
-    assert not np.any(keras.ops.convert_to_numpy(ops.cast(zeros, "float32")))
-    np.testing.assert_array_equal(*(ops.cast(y, "float32") for y in (layer(x), outputs)))

@@ -75,16 +75,6 @@ def test_residual_network(rng, tmp_path):
     assert layer.padding == "circular" and layer.kernel_size == (3, 3) and not layer.use_bias
 
 
-def test_type_of_the_sum_is_kept():
-    inputs = keras.Input((7, 2), dtype="bfloat16")
-    model = keras.Model(
-        inputs, layers.Conv1D(2, 3, padding="same", dtype="mixed_bfloat16")(inputs) + inputs
-    )
-    space = rewrite(model, operations="skip")
-    assert space.output.dtype == "bfloat16"
-    assert searchable_layers(space)[0].kernel.dtype == "float32"
-
-
 def test_integers_have_no_skips():
     inputs = keras.Input((7, 2), dtype="int32")
     model = keras.Model(inputs, inputs + inputs * 2)

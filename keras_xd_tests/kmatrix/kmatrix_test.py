@@ -61,14 +61,6 @@ def test_apply_and_dense_agree_along_any_axis(make):
                 np.testing.assert_allclose(joined(result), expected, atol=1e-4)
 
 
-def test_random_matrices_are_unitary_and_reproducible():
-    make = kmatrix.KMatrix.random_unitary
-    first, second = (make(36, depth=9, seed=5).numpy() for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-    np.testing.assert_allclose(first @ first.conj().T, np.eye(36), atol=1e-5)
-    assert np.abs(first - make(36, depth=9, seed=6).numpy()).max() > 0.1
-
-
 @pytest.mark.parametrize("n, radix, depth", [(32, None, 1), (36, 6, 3), (1, None, 2)])
 def test_parameter_count(n, radix, depth):
     weights = kmatrix.KMatrix.identity(n, radix, depth).weights
@@ -138,13 +130,3 @@ def test_what_keras_takes_for_its_own_is_refused():
             left @ matrix
     np.testing.assert_allclose(matrix @ variable, matrix.numpy() @ np.ones((8, 8)), atol=1e-5)
     assert matrix.apply(keras.Input((3, 8)), axis=-1).shape == (None, 3, 8)
-
-
-def test_weights_without_imaginary_parts():
-    plan = kmatrix.plan(12, depth=2)
-    weights = np.random.default_rng(8).standard_normal((2, 2, plan.parameters)).astype("float32")
-    weights[:, 1] = 0
-    alone, both = kmatrix.KMatrix(weights[:, :1], plan), kmatrix.KMatrix(weights, plan)
-    assert alone.real and not both.real and 2 * alone.parameters == both.parameters
-    np.testing.assert_array_equal(alone.numpy(), both.numpy())
-    np.testing.assert_array_equal(alone.magnitudes(5), both.magnitudes(5))

@@ -109,13 +109,6 @@ def test_sizes_of_residual_networks_of_proteins(depth, width, parameters):
     assert {x.dilation_rate for x in convolutions} == {(1, 1)}
 
 
-def test_dilations_of_pdnet():
-    model = models.protein_resnet((None, None, 57), 12, dilated=True)
-    second = [model.get_layer(f"block{n}_conv2").dilation_rate[0] for n in range(1, 6)]
-    first = [model.get_layer(f"block{n}_conv1").dilation_rate[0] for n in range(1, 6)]
-    assert second == [1, 2, 4, 1, 2] and set(first) == {1}
-
-
 @pytest.mark.parametrize("name", ["kim_cnn", "spherical_cnn"])
 def test_the_search_space_starts_as_the_network(name, rng):
     model = getattr(models, name)(**ARGUMENTS[name])

@@ -165,16 +165,6 @@ def test_which_models_are_causal(model, causal):
     assert found == causal
 
 
-def test_a_model_is_probed_without_changing_its_state():
-    inputs = keras.Input(batch_shape=(2, STEPS, 4))
-    x = layers.LSTM(4, return_sequences=True, stateful=True, name="recurrent")(inputs)
-    model = keras.Model(inputs, layers.Conv1D(3, 1, name="pointwise")(x))
-    rewritten = keras_xd.rewrite(model)
-    assert type(rewritten.get_layer("pointwise")) is xd_layers.XDCausalConv1D
-    for state in model.get_layer("recurrent").states:
-        np.testing.assert_array_equal(state, np.zeros((2, 4)))
-
-
 def test_a_causal_model_with_nothing_to_search_is_refused():
     model = keras.Sequential([keras.Input((STEPS, 4)), layers.ZeroPadding1D((2, 0))])
     model.add(layers.Conv1D(4, 3, name="valid"))

@@ -10,7 +10,6 @@ from keras import layers
 import keras_xd
 from keras_xd.core.tracing import shapes_alone
 from keras_xd.graph.cost import complexity
-from keras_xd.layers import KOperation
 from keras_xd.rewriting.comparison import compare
 from keras_xd.rewriting.forecast import forecast
 from keras_xd.rewriting.rewriter import rewrite
@@ -86,17 +85,6 @@ def test_forecast_is_what_becomes(make, arguments, rng):
         rest = sum(getattr(rows[row.name], f"memory_{when}") for row in expected.rows)
         counted = sum(getattr(row, f"parameters_{when}") for row in expected.rows) * 4
         assert memory == weights + rest - counted
-
-
-def test_a_shared_operation_counts_once():
-    model = sample_models.residual()
-    options = {"to": "k_operation", "padding": "circular", "only": "block0_.*"}
-    expected = forecast(model, operation=KOperation(), **options)
-    space = rewrite(model, operation=KOperation(), **options)
-    assert expected.parameters_after == space.count_params()
-    weights = 4 * (expected.parameters_after - expected.parameters_before)
-    spectra = 2 * 4 * (2 * 8 * 8 * 4 * 4)
-    assert expected.memory_after - expected.memory_before == weights + spectra
 
 
 def test_unknown_sizes():

@@ -125,15 +125,6 @@ def test_numbers_that_keras_gave_count_as_an_order(tmp_path):
         np.testing.assert_array_equal(old.numpy(), new.numpy())
 
 
-def test_names_of_ones_own_are_no_order(tmp_path):
-    save_architecture(convolutional(xd("stage_1")), tmp_path / "found.npz")
-    unchanged(
-        convolutional(xd("stage_2")),
-        r"missing in the file \['stage_2'\]; unexpected in the file \['stage_1'\]",
-        tmp_path / "found.npz",
-    )
-
-
 def test_names_can_be_mapped(tmp_path):
     found = convolutional(xd("a"), xd("b"), xd("c"))
     randomize_architecture(found, 3)

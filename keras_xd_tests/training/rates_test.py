@@ -158,20 +158,6 @@ def all_rates(search):
     return [rates.value(group) for group in groups]
 
 
-def test_every_group_of_weights_keeps_its_ratio(policy):
-    search = grouped_search()
-    rate = CALLBACKS.LearningRateScheduler(lambda epoch: [0.4, 0.0, 0.8][epoch])
-    history = fit(search, [rate])
-    assert history["learning_rate"] == pytest.approx([0.4, 0.0, 0.8])
-    assert history["weights_1_learning_rate"] == pytest.approx([0.2, 0.0, 0.4])
-    assert history["architecture_learning_rate"] == pytest.approx([0.1, 0.0, 0.2])
-    fit(search, [CALLBACKS.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=1e9)], 2)
-    assert all_rates(search) == pytest.approx([0.4, 0.2, 0.1])
-    search.search_optimizer.weights_optimizers[1].learning_rate = 0.8
-    search.optimizer.learning_rate = 0.1
-    assert all_rates(search) == pytest.approx([0.1, 0.2, 0.025])
-
-
 def test_a_file_with_one_number_for_the_ratio_is_read():
     config = search_model().get_compile_config()
     search = SearchModel(small_model())

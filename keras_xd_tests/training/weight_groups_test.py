@@ -136,30 +136,6 @@ def test_second_order_looks_ahead_by_each_group(float64, rng):  # noqa: F811
         np.testing.assert_allclose(layer.bias.numpy(), w[3:], rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("mode", "dtype"),
-    [
-        *((mode, None) for mode in MODES),
-        ("joint", "mixed_float16"),
-        ("first_order", "mixed_float16"),
-    ],
-)
-def test_groups_that_are_alike_are_as_one(mode, dtype):
-    options = {"momentum": 0.9, "weight_decay": 0.1, "use_ema": True, "ema_momentum": 0.5}
-    options["gradient_accumulation_steps"] = 2
-    found = []
-    for one in (True, False):
-        weights = SGD(0.1, **options)
-        weights = weights if one else grouped(weights, inner=SGD(0.1, **options))
-        warmup_epochs = int(mode == "joint")
-        search = search_model(weights, mode=mode, dtype=dtype, warmup_epochs=warmup_epochs)
-        fit(search, epochs=warmup_epochs + 1)
-        found.append(values(search))
-    assert isinstance(search.optimizer, keras.optimizers.LossScaleOptimizer) == bool(dtype)
-    for name, expected in found[0].items():
-        np.testing.assert_allclose(found[1][name], expected, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("group", ["weights", "architecture"])
 @pytest.mark.parametrize("known", [True, False])
 def test_only_one_side_is_stepped(group, known):

@@ -140,18 +140,6 @@ def test_what_varies_satisfies_the_constraints(tmp_path):
             CELLS.check(CELLS.parse(text["cell"] if isinstance(text, dict) else text))
 
 
-def test_a_trial_that_is_retried_reports_anew(tmp_path):
-    calls = []
-
-    def function(values):
-        calls.append(values)
-        return math.nan if len(calls) == 2 else loss(values)
-
-    oracle = search(tmp_path, cell_oracle(3, max_retries_per_trial=1), function).oracle
-    assert len(calls) == 4 and calls[1] == calls[2]
-    assert [trial.status for trial in oracle.trials.values()] == ["COMPLETED"] * 3
-
-
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_no_network_is_tried_twice(tmp_path, strategy):
     """22 of 27 terms of a residual block connect, and build 8 different networks."""

@@ -114,20 +114,6 @@ def test_what_fails_is_not_continued_and_what_was_not_asked_for_begins_new():
     assert values["tuner/round"] == 1 and values["cell"] == text
 
 
-def test_workers_wait_for_what_may_be_continued():
-    small = Grammar("S -> a | b | c")
-    found = oracle(9, small)
-    asked = found.ask(3)
-    trial = found.create_trial("another")
-    assert (len(asked), trial.status) == (3, "IDLE")
-    for number, values in enumerate(asked):
-        found.tell(values, number)
-    (values,) = found.ask()
-    assert values["cell"] == asked[0]["cell"] and values["tuner/epochs"] == 3
-    found.tell(values, 0.0)
-    assert found.ask() == []
-
-
 def test_arguments_are_checked():
     with pytest.raises(ValueError, match="fidelity"):
         oracle(fidelity="depth")

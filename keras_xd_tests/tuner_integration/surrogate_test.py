@@ -110,13 +110,6 @@ def test_a_network_that_failed_is_not_taken_for_its_good_relatives():
     assert means["told"][0] > means["not told"][0]
 
 
-def test_one_observation_is_enough():
-    space, points = sample(5, True)
-    surrogate = surrogate_of(space)
-    surrogate.fit(points[:1], [2.0], points[1:3])
-    assert np.isfinite(surrogate.improvement(points)).all()
-
-
 def test_hyperparameters_have_lengths_of_their_own():
     hyperparameters = kt.HyperParameters()
     for name in ("matters", "does_not"):

@@ -41,14 +41,6 @@ def test_every_shape_has_an_image(shape, size, dtype):
     assert image.shape == (*size, 3) and image.dtype == np.uint8
 
 
-def test_large_arrays_are_averaged_over_neighbours():
-    values = np.arange(1026.0)[:, None]
-    means = [values[start : start + 3].mean() for start in range(0, 1026, 3)]
-    expected = [colour("viridis", mean / max(means)) for mean in means]
-    np.testing.assert_array_equal(heatmap(values)[:, 0], expected)
-    np.testing.assert_array_equal(heatmap(values.T)[0], expected)
-
-
 @pytest.mark.parametrize("values", [np.zeros((0, 3)), np.array(["a"]), np.array([None])])
 def test_what_cannot_be_drawn_is_refused(values):
     for draw in (heatmap, lambda values: spectra({"values": values})):

@@ -1,22 +1,11 @@
 """The style of pictures: files that repeat, labels that lie beside their curves and apart."""
 
-import matplotlib
-import matplotlib.colors
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.text import Text
 
 from keras_xd.visualization import style
-
-
-def test_neighbouring_curves_differ_in_grey():
-    shades = [
-        np.dot(matplotlib.colors.to_rgb(style.curve(i)["color"]), (0.3, 0.59, 0.11))
-        for i in range(len(style.COLOURS) + 1)
-    ]
-    assert np.abs(np.diff(shades)).min() > 0.08
-    assert len({str(style.curve(i)) for i in range(8)}) == 8
 
 
 def test_a_file_has_200_dots_per_inch_and_is_always_the_same(tmp_path):

@@ -290,18 +290,6 @@ def test_flexible_layer():
     check_layer(layers.FlexConv1D, init_kwargs, (2, 9, 2), run_jit=False, run_mixed_precision=False)
 
 
-@pytest.mark.parametrize("rank", [1, 2])
-def test_the_rank_is_that_of_the_class(rank, rng):
-    shape = (2, 8, 6)[: rank + 1] + (3,)
-    x = rng.normal(size=shape).astype("float32")
-    network = layers.KernelNetwork("magnet", units=4, seed=1)
-    expected = layers.CKConv(rank, network, seed=2)(x)
-    for layer_class in ((layers.CKConv1D, layers.CKConv2D), (layers.FlexConv1D, layers.FlexConv2D)):
-        layer = layer_class[rank - 1](network, seed=2)
-        np.testing.assert_allclose(layer(x), expected, atol=1e-6)
-        assert "rank" not in layer.get_config()
-
-
 @pytest.mark.parametrize(
     "kwargs, message",
     [

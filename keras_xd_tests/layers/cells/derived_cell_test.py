@@ -79,19 +79,6 @@ def test_drop_path_drops_samples_but_no_identity(rng):
     assert [v.name for v in cell.non_trainable_variables].count("drop_path_progress") == 1
 
 
-def test_drop_path_of_identities_alone_is_no_drop_path():
-    x = np.random.default_rng(0).standard_normal((8, 4, 4, 2)).astype("float32")
-    outputs = []
-    for drop_path in (0.0, 0.9):
-        keras.utils.set_random_seed(1)
-        cell = layers.DerivedCell(IDENTITIES, 2, drop_path=drop_path, seed=2)
-        outputs.append(keras.ops.convert_to_numpy(cell([x, x], training=True)))
-    np.testing.assert_array_equal(*outputs)
-    reduced = layers.DerivedCell(IDENTITIES, 2, reduction=True, drop_path=0.9, seed=2)
-    y = keras.ops.convert_to_numpy(reduced([x, x], training=True))
-    assert np.any(np.all(y == 0, axis=(1, 2, 3)))  # which reduces, and is dropped
-
-
 def test_xd_operations_are_trained_or_finalized(rng):
     cell = genotype(*[((("xd_3", 0), ("identity", 1)), "identity")] * 4)
     inputs = keras.Input((4, 4, 2))
@@ -148,25 +135,6 @@ def test_unknown_sizes():
         layers.DerivedCell(CELL, 2).build([(None, None, 4, 3)] * 2)
 
 
-@pytest.mark.parametrize("size, halved", [(4, 2), (5, 3)])
-def test_output_shapes(size, halved):
-    shapes = [(7, size, size, 3)] * 2
-    cell = layers.DerivedCell(CELL, 2, reduction=True)
-    assert cell.compute_output_shape(shapes) == (7, halved, halved, 8)
-    after = layers.DerivedCell(CELL, 2, previous_reduction=True)
-    shapes = [(7, size, size, 3), (7, halved, halved, 8)]
-    assert after.compute_output_shape(shapes) == (7, halved, halved, 8)
-
-
 def test_an_unknown_gate():
     with pytest.raises(ValueError, match="`calibration_gate` must be one of 'zero', 'tanh', None"):
         layers.DerivedCell(CELL, 2, calibration_gate="ones")
-
-
-def test_the_gate_of_a_tier_can_be_bounded():
-    operation = genotypes.BlockGenotype((("identity", 0), ("dynamic_3", 1)), "identity")
-    cell = layers.DerivedCell(genotypes.CellGenotype((operation,) * 4), 2, calibration_gate="tanh")
-    cell.build([(None, 4, 4, 3)] * 2)
-    cell.calibration_gates.assign(np.arange(8) / 4)
-    assert float(cell.tier_gate(2)) == pytest.approx(np.tanh(2 / 4))
-    assert float(cell.tier_gate(1, second=True)) == pytest.approx(np.tanh(5 / 4))

@@ -149,23 +149,6 @@ def test_networks_are_saved_and_finalized(relaxation, rng, tmp_path):
     assert_close(keras.ops.convert_to_numpy(found(x)), y)
 
 
-@pytest.mark.tensorflow("traces with tf.function")
-@pytest.mark.parametrize("relaxation", ["gumbel", "sampled"])
-def test_operations_are_drawn_under_xla(relaxation, rng):
-    """Both make features, so that the shares alone decide."""
-    cell = drawn_cell(relaxation, FEW[1:])
-    cell.build([(None, 4, 4, 3)] * 2)
-    cell.architecture.logits.assign(60 * np.eye(2)[rng.integers(2, size=18)])
-
-    def draw():
-        return cell.architecture.paths(cell.seed_generator)
-
-    expected, found = draw(), tf.function(draw, jit_compile=True, autograph=False)()
-    assert np.any(expected["numbers"] == 0) and np.any(expected["numbers"] == 1)
-    for name in ("numbers", "weights"):
-        np.testing.assert_allclose(found[name], expected[name], atol=1e-6)
-
-
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ValueError, match="XD-operations cannot be drawn"):
         layers.ArchitectureLogits(operations=("identity", "xd_3"), relaxation="gumbel")

@@ -175,23 +175,6 @@ def test_dynamic_convolutions_have_the_parameters_of_the_paper():
     assert sum(counts) == 25_648  # 0.03 M in table 1
 
 
-@pytest.mark.parametrize(
-    "operation, other",
-    [
-        ("dynamic_5", layers.DynamicConv2D(5)),
-        ("spatial_attention", layers.SpatialAttention()),
-        ("channel_attention", layers.ChannelAttention()),
-    ],
-)
-def test_a_calibration_has_the_sizes_of_its_operation_and_a_gate(operation, other):
-    shape, layer = (None, 6, 7, 64), layers.SelfCalibration(operation)
-    layer.build(shape)
-    other.build(shape)
-    assert layer.multiply_adds(shape) == keras_xd.complexity(layer) == other.multiply_adds(shape)
-    sizes = [sum(int(np.prod(v.shape)) for v in m.trainable_variables) for m in (layer, other)]
-    assert sizes[0] == sizes[1] + 1
-
-
 @pytest.mark.parametrize("gate", ["zero", "tanh"])
 @pytest.mark.parametrize("operation", CALIBRATIONS)
 def test_the_gate_makes_the_identity_at_the_start(operation, gate, rng):
@@ -236,13 +219,6 @@ AFFINE = {"reduction": 2, "affine": True}
 def test_is_a_keras_layer(layer_class, arguments):
     """XLA compiles them in `derived_cell_test`."""
     check_layer(layer_class, arguments, (4, 5, 4, 4), run_jit=False)
-
-
-def test_few_channels_leave_one():
-    x = np.ones((1, 2, 2, 3))
-    assert layers.ChannelAttention()(x).shape == (1, 1, 1, 3)
-    assert layers.SpatialAttention()(x).shape == (1, 2, 2, 1)
-    assert DynamicKernel()(x).shape == (1, 3, 3, 3)
 
 
 @pytest.mark.parametrize(

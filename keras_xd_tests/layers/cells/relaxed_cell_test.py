@@ -320,26 +320,6 @@ def test_derived_genotype_is_that_of_the_shared_weights(rng):
         layers.derived_genotype(keras.Model(x, other))
 
 
-def test_describe_and_random_architecture():
-    architecture = layers.ArchitectureLogits(operations=SMALL)
-    cell = layers.HeterogeneousCell(2, architecture)
-    cell.build([(None, 4, 4, 3)] * 2)
-    architecture.logits.assign(np.zeros((18, 3)))
-    found = cell.describe()
-    np.testing.assert_allclose(found["probabilities"], 1 / 3, rtol=1e-6)
-    assert found["entropy"] == pytest.approx(np.log(3))
-    assert found["entropy/relative"] == pytest.approx(1)
-    architecture.logits.assign(np.tile([200.0, 0, 0], (18, 1)))
-    assert cell.describe()["entropy"] == pytest.approx(0, abs=1e-6)
-    (logits,) = cell.random_architecture(np.random.default_rng(0))
-    assert logits.shape == (18, 3) and np.all(np.exp(logits) <= 1)
-    assert cell.architecture_signature() == {
-        "class": "HeterogeneousCell",
-        "operations": list(SMALL),
-        "reduction": False,
-    }
-
-
 def test_bad_arguments():
     architecture = layers.ArchitectureLogits(operations=SMALL)
     with pytest.raises(ValueError, match="`filters`"):

@@ -91,11 +91,6 @@ def test_waves_come_back_on_the_finer_grid(data_format):
         np.testing.assert_allclose(layer(wave(sizes)), wave((16, 12)), atol=1e-5)
 
 
-def test_sizes_may_be_unknown_when_the_model_is_built():
-    model = keras.Sequential([keras.Input((None, 2)), layers.FourierUpsampling(9)])
-    assert model.output_shape == (None, 9, 2)
-
-
 @pytest.mark.parametrize("sizes", [0, (1, 2, 3, 4), "8"])
 def test_bad_sizes_are_refused(sizes):
     with pytest.raises(ValueError, match="sizes"):

@@ -1,5 +1,4 @@
 import functools
-import json
 
 import keras
 import numpy as np
@@ -110,17 +109,6 @@ def test_clones_of_a_model_share_an_operation_of_their_own(rng):
     np.testing.assert_array_equal(
         keras.ops.convert_to_numpy(copy(x)), keras.ops.convert_to_numpy(model(x))
     )
-
-
-def test_copies_have_operations_of_their_own(rng):
-    layer = layers.KOpConv1D(2, 3, operation=layers.KOperation(radix=(2, 5), depth=3))
-    config = json.loads(json.dumps(keras.saving.serialize_keras_object(layer)))
-    copy = keras.saving.deserialize_keras_object(config)
-    assert copy.operation is not layer.operation
-    assert copy.operation.get_config() == layer.operation.get_config()
-    for each in (layer, copy):
-        each.build((None, 10, 1))
-    assert copy.architecture_variables[0] is not layer.architecture_variables[0]
 
 
 def test_sizes_of_a_shared_operation_must_agree():

@@ -59,13 +59,6 @@ def test_inputs_are_multiplied_by_the_product_of_the_masks(rng):
 
 
 @pytest.mark.parametrize("profile", ["sigmoid", "gaussian"])
-def test_a_number_of_points_can_be_the_start(profile):
-    layer = built((None, 40), profile=profile, initial_size=12.5)
-    assert layer.describe()["size"] == pytest.approx(12.5, rel=1e-5)
-    assert layer.describe()["points"] == pytest.approx(12.5, abs=1.0)
-
-
-@pytest.mark.parametrize("profile", ["sigmoid", "gaussian"])
 @pytest.mark.parametrize("target", [0.01, 1000.0])
 def test_every_step_ends_in_the_admissible_range(profile, target):
     layer = built(

@@ -67,18 +67,6 @@ def layer_bias(layer):
     return getattr(layer, "cell", layer).bias
 
 
-@every_layer
-def test_counts_are_those_of_the_finalized_layer(name):
-    layer, x = built(name)
-    for candidate in range(3):
-        layer.logits.assign(200.0 * np.eye(3)[candidate])
-        plain = layer.finalize()
-        assert float(layer.parameters()) == plain.count_params()
-        inputs = keras.Input(x.shape[1:])
-        cost = keras_xd.complexity(keras.Model(inputs, plain(inputs)))
-        assert float(layer.complexity((None, *x.shape[1:]))) == cost
-
-
 def test_architectures_are_moved_between_equal_mixtures(tmp_path):
     layer, x = built("dense")
     inputs = keras.Input(x.shape[1:])

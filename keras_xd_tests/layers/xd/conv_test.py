@@ -94,18 +94,6 @@ def test_describe_measures_the_way_from_the_start(rng):
     np.testing.assert_allclose(moved["distance_from_start/M"], expected, rtol=1e-4)
 
 
-def test_a_random_start_is_reproducible():
-    arguments = {"filters": 2, "kernel_size": 3, "warm_start": "random_unitary"}
-    unseeded = layers.XDConv1D(**arguments)
-    copy = layers.XDConv1D.from_config(unseeded.get_config())
-    others = [layers.XDConv1D(**arguments, seed=seed) for seed in (1, 1, 2)]
-    for layer in (unseeded, copy, *others):
-        layer.build((None, 9, 2))
-    values = [layer.architecture_variables[0].numpy() for layer in (unseeded, copy, *others)]
-    assert np.array_equal(values[0], values[1]) and np.array_equal(values[2], values[3])
-    assert np.abs(values[2] - values[4]).max() > 0.1 and copy.seed == unseeded.seed is not None
-
-
 @pytest.mark.parametrize(
     ("layer", "shape", "padding"),
     [

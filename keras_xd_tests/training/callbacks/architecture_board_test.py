@@ -15,10 +15,6 @@ from keras_xd import layers
 from keras_xd.training.callbacks.architecture_board import ArchitectureBoard
 from keras_xd.visualization.images import heatmap
 from keras_xd.visualization.operators import operator_matrix
-from keras_xd_tests.training.gated_dense import (
-    GatedDense,
-    classification_data,
-)
 
 LOSS = "sparse_categorical_crossentropy"
 
@@ -121,34 +117,6 @@ def test_what_is_written_is_what_the_layers_are(tmp_path):
     kinds = {"conv/matrix/K0": "images", "architecture": "text", "conv/operator": "images"}
     assert kinds.items() <= plugins.items()
     assert plugins["conv/distance_from_start/K"] == "scalars"
-
-
-class Described(GatedDense):
-    def describe(self):
-        return {"number": np.float32(2.5)}
-
-
-def odd_model():
-    return keras.Sequential([keras.Input((4,)), Described(3, name="odd"), keras.layers.Softmax()])
-
-
-def test_files_are_left_alone_and_added_to(tmp_path):
-    model = odd_model()
-    model.compile("sgd", LOSS)
-    data = classification_data(4)
-    folder = tmp_path / "deep" / "logs"
-    board = ArchitectureBoard(folder, images=False)
-    before = {}
-    for fit in range(3):
-        model.fit(*data, epochs=fit + 1, initial_epoch=fit, callbacks=[board], verbose=0)
-        files = {path: path.read_bytes() for path in folder.iterdir()}
-        assert len(files) == fit + 1
-        assert {path: files[path] for path in before} == before
-        before = files
-    contents, _ = read(folder)
-    distances = contents["odd/distance_from_start"]
-    assert list(distances) == [0, 1, 2, 3] and distances[0] == 0
-    assert distances[1] < distances[2] < distances[3]
 
 
 @pytest.mark.parametrize(

@@ -43,22 +43,6 @@ def test_average_pooling(size, strides, padding, rank, rng):
     assert layer.describe()["distance_from_start/b"] == 0
 
 
-@pytest.mark.parametrize("rank, warm_start", [(2, "average_pooling"), (3, "identity")])
-def test_the_kernel_of_a_parameterless_start_can_count(rank, warm_start, rng):
-    inputs = rng.standard_normal(SHAPES[rank]).astype("float32")
-    layer = RANKED[rank](4, 2, warm_start=warm_start)
-    layer(inputs)
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(layer(inputs) ** 2)
-    (first,) = [v for v in layer.architecture_variables if v.name == "L0"]
-    gradient = tape.gradient(loss, first.value)
-    assert np.abs(gradient).max() > 0.1
-    first.assign(first - 1e-3 * gradient)
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(layer(inputs) ** 2)
-    assert np.abs(tape.gradient(loss, layer.kernel.value)).max() > 0.1
-
-
 @pytest.mark.parametrize(
     "rank, strides, padding, groups",
     [(1, 1, "same", 2), (2, 2, "circular", 1), (3, 2, "same", 1), (2, 1, "same", 4)],
