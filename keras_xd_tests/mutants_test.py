@@ -1,17 +1,15 @@
 """The list of mutations, what was found of them, and the runner on a small package."""
 
 import collections
-import importlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
 
-from keras_xd_tests.example_scripts import BENCHMARKS, on_path
+from keras_xd_tests.example_scripts import BENCHMARKS, load
 
-with on_path(BENCHMARKS):
-    mutants = importlib.import_module("mutants")
+mutants = load("mutants", BENCHMARKS)
 
 MUTATIONS = json.loads((BENCHMARKS / "mutants.json").read_text(encoding="utf-8"))
 LEAST_KILLED = 0.97

@@ -1,7 +1,6 @@
 """The quickstart runs in a small setting, and its data are what they are said to be."""
 
 import contextlib
-import importlib
 import io
 import tempfile
 
@@ -9,16 +8,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_xd_tests.example_scripts import on_path
+from keras_xd_tests.example_scripts import load
 
 SMALL = ("--subset", "60", "--epochs", "1", "--batch-size", "60")
 
 
-with on_path():
-    quickstart = importlib.import_module("quickstart")
-    digits = importlib.import_module("datasets.digits")
-    images = importlib.import_module("datasets.images")
-    permutation = importlib.import_module("datasets.permutation")
+quickstart = load("quickstart")
+digits = load("datasets.digits")
+images = load("datasets.images")
+permutation = load("datasets.permutation")
 
 
 def refusal(capsys, *arguments):

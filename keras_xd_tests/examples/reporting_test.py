@@ -1,15 +1,13 @@
 """Finished runs, and pages: those of the repository are what their records say, to the letter."""
 
 import argparse
-import importlib
 
 import pytest
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    reporting = importlib.import_module("reporting")
-    redraw = importlib.import_module("redraw")
+reporting = example_scripts.load("reporting")
+redraw = example_scripts.load("redraw")
 
 RECORDS = sorted(path.stem for path in reporting.RESULTS.glob("*.json"))
 

@@ -1,7 +1,6 @@
 """The scoreboard: its tasks and its wide backbone."""
 
 import functools
-import importlib
 import math
 
 import keras
@@ -12,14 +11,13 @@ import keras_xd
 from keras_xd import auto
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    script = importlib.import_module("scoreboard")
-    tasks = importlib.import_module("experiments.scoreboard.tasks")
-    methods = importlib.import_module("experiments.scoreboard.methods")
-    networks = importlib.import_module("experiments.scoreboard.networks")
-    report = importlib.import_module("experiments.scoreboard.scoreboard_report")
-    choice = importlib.import_module("experiments.scoreboard.choice")
-    redraw = importlib.import_module("redraw")
+script = example_scripts.load("scoreboard")
+tasks = example_scripts.load("experiments.scoreboard.tasks")
+methods = example_scripts.load("experiments.scoreboard.methods")
+networks = example_scripts.load("experiments.scoreboard.networks")
+report = example_scripts.load("experiments.scoreboard.scoreboard_report")
+choice = example_scripts.load("experiments.scoreboard.choice")
+redraw = example_scripts.load("redraw")
 
 
 @pytest.fixture(autouse=True)

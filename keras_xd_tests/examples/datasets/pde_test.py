@@ -1,15 +1,12 @@
 """Data of the examples on differential equations: exact solutions, files, bad arguments."""
 
-import importlib
-
 import numpy as np
 import pytest
 from scipy import io
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    pde = importlib.import_module("datasets.pde")
+pde = example_scripts.load("datasets.pde")
 
 
 @pytest.fixture(autouse=True)

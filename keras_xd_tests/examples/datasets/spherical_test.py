@@ -1,6 +1,5 @@
 """Digits on the sphere: geometry by hand, a plain loop as oracle, rotations."""
 
-import importlib
 import math
 
 import numpy as np
@@ -8,8 +7,7 @@ import pytest
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    data = importlib.import_module("datasets.spherical")
+data = example_scripts.load("datasets.spherical")
 
 
 def pixel(image, row, column):

@@ -1,14 +1,11 @@
 """Sentences for the examples: parts, vocabulary, filling up, errors."""
 
-import importlib
-
 import numpy as np
 import pytest
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    data = importlib.import_module("datasets.text")
+data = example_scripts.load("datasets.text")
 
 
 @pytest.fixture

@@ -1,16 +1,14 @@
 """AddNIST, MultNIST and CIFARTile: made of labelled images, and read from files."""
 
 import collections
-import importlib
 
 import numpy as np
 import pytest
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    data = importlib.import_module("datasets.unseen")
-    images = importlib.import_module("datasets.images")
+data = example_scripts.load("datasets.unseen")
+images = example_scripts.load("datasets.images")
 
 
 def marked_images(labels, channels, side):

@@ -1,17 +1,14 @@
 """Data of the learned architectures, ListOps among them, and how answers are scored."""
 
-import importlib
-
 import numpy as np
 import pytest
 
 import keras_xd
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    dnarch = importlib.import_module("experiments.dnarch.dnarch")
-    training = importlib.import_module("experiments.dnarch.dnarch_training")
-    listops = importlib.import_module("datasets.listops")
+dnarch = example_scripts.load("experiments.dnarch.dnarch")
+training = example_scripts.load("experiments.dnarch.dnarch_training")
+listops = example_scripts.load("datasets.listops")
 
 TINY = ["--blocks", "1", "--channels", "4", "--epochs", "2", "--batch-size", "9"]
 

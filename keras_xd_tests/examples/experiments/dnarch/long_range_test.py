@@ -1,16 +1,13 @@
 """Tasks of the Long Range Arena and Cosmic in a tiny setting."""
 
-import importlib
-
 import numpy as np
 
 import keras_xd
 from keras_xd_tests import example_scripts
 from keras_xd_tests.examples.datasets import cosmic_files
 
-with example_scripts.on_path():
-    dnarch = importlib.import_module("experiments.dnarch.dnarch")
-    training = importlib.import_module("experiments.dnarch.dnarch_training")
+dnarch = example_scripts.load("experiments.dnarch.dnarch")
+training = example_scripts.load("experiments.dnarch.dnarch_training")
 
 TINY = ["--blocks", "1", "--channels", "4", "--epochs", "1", "--batch-size", "8"]
 

@@ -1,6 +1,5 @@
 """Networks and budgets of the experiments of the Chrysalis."""
 
-import importlib
 import types
 
 import keras
@@ -10,10 +9,9 @@ import pytest
 import keras_xd
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    chrysalis = importlib.import_module("experiments.k.chrysalis")
-    models = importlib.import_module("experiments.k.chrysalis_models")
-    report = importlib.import_module("experiments.k.chrysalis_report")
+chrysalis = example_scripts.load("experiments.k.chrysalis")
+models = example_scripts.load("experiments.k.chrysalis_models")
+report = example_scripts.load("experiments.k.chrysalis_report")
 
 
 def samples(shape=(4, 4, 3), classes=3, number=9, batch_size=3, kind="plain"):

@@ -1,7 +1,5 @@
 """Calibration behind the stages of a network, by hand."""
 
-import importlib
-
 import keras
 import numpy as np
 import pytest
@@ -11,11 +9,10 @@ from keras_xd import layers
 from keras_xd_tests import example_scripts
 from keras_xd_tests.examples.experiments.small_runs_test import three_stages
 
-with example_scripts.on_path():
-    nos = importlib.import_module("experiments.nos.nos")
-    reporting = importlib.import_module("reporting")
-    nos_report = importlib.import_module("experiments.nos.nos_report")
-    nos_training = importlib.import_module("experiments.nos.nos_training")
+nos = example_scripts.load("experiments.nos.nos")
+reporting = example_scripts.load("reporting")
+nos_report = example_scripts.load("experiments.nos.nos_report")
+nos_training = example_scripts.load("experiments.nos.nos_training")
 
 
 def test_calibration_by_hand(rng, monkeypatch):

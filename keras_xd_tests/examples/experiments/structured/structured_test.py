@@ -1,16 +1,14 @@
 """Tasks of the comparison of structured kernels, and what a seed decides."""
 
 import dataclasses
-import importlib
 
 import numpy as np
 import pytest
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    structured = importlib.import_module("experiments.structured.structured")
-    models = importlib.import_module("experiments.structured.structured_models")
+structured = example_scripts.load("experiments.structured.structured")
+models = example_scripts.load("experiments.structured.structured_models")
 
 TINY = ["--epochs", "1", "--width", "8", "--blocks", "1", "--mlp-width", "16", "--length", "6"]
 TINY += ["--shares", "0.5", "--batch-size", "8", "--subset", "8"]

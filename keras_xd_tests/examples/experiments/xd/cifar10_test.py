@@ -1,7 +1,5 @@
 """Baselines, batches of images and rates of the CIFAR-10 experiment."""
 
-import importlib
-
 import keras
 import numpy as np
 import pytest
@@ -9,11 +7,10 @@ import pytest
 import keras_xd
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    cifar10 = importlib.import_module("experiments.xd.cifar10")
-    batches = importlib.import_module("datasets.batches")
-    images = importlib.import_module("datasets.images")
-    permutation = importlib.import_module("datasets.permutation")
+cifar10 = example_scripts.load("experiments.xd.cifar10")
+batches = example_scripts.load("datasets.batches")
+images = example_scripts.load("datasets.images")
+permutation = example_scripts.load("datasets.permutation")
 
 
 def parsed(monkeypatch, folder, *arguments):

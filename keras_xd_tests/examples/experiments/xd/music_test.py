@@ -1,7 +1,5 @@
 """The music experiment: its data, its loss and its search spaces."""
 
-import importlib
-
 import keras
 import numpy as np
 import pytest
@@ -14,9 +12,8 @@ TINY = ("--channels", "4", "--levels", "1", "--batch-size", "6")
 SHORT = (*TINY, "--size", "12", "--context", "8", "--window", "9")
 
 
-with example_scripts.on_path():
-    data = importlib.import_module("datasets.music")
-    experiment = importlib.import_module("experiments.xd.music")
+data = example_scripts.load("datasets.music")
+experiment = example_scripts.load("experiments.xd.music")
 
 
 @pytest.fixture

@@ -1,15 +1,13 @@
 """Rollouts of a flow in a small setting: records, page, pictures, the choice of rates."""
 
-import importlib
 import json
 
 import numpy as np
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    redraw = importlib.import_module("redraw")
-    rollout = importlib.import_module("experiments.xd.rollout")
+redraw = example_scripts.load("redraw")
+rollout = example_scripts.load("experiments.xd.rollout")
 
 SMALL = "--resolution 8 --train 3 --evaluation 1 --start 1 --width 2 --modes 2 --blocks 1"
 SMALL += " --epochs 2 --batch-size 8 --seeds 0 3"
