@@ -11,11 +11,9 @@ import keras_xd
 from keras_xd import auto
 from keras_xd_tests import example_scripts
 
-script = example_scripts.load("scoreboard")
 tasks = example_scripts.load("experiments.scoreboard.tasks")
 methods = example_scripts.load("experiments.scoreboard.methods")
 networks = example_scripts.load("experiments.scoreboard.networks")
-report = example_scripts.load("experiments.scoreboard.scoreboard_report")
 choice = example_scripts.load("experiments.scoreboard.choice")
 redraw = example_scripts.load("redraw")
 

@@ -158,20 +158,6 @@ def test_a_network_keeps_weights_and_structure(rng):
         np.testing.assert_array_equal(now, then)
 
 
-def test_what_is_shared_stays_shared():
-    operation = layers.KOperation(warm_start="random_unitary", depth=2, seed=1)
-    options = {"padding": "circular", "operation": operation}
-    model = model_of(
-        layers.KOpConv1D(3, 3, **options), layers.KOpConv1D(2, 5, **options), shape=(12, 2)
-    )
-    fine = keras_xd.resize(model, (20, 2))
-    assert len(keras_xd.architecture_variables(fine)) == 3
-    again = keras_xd.resize(fine, (15, 2))
-    assert len(keras_xd.architecture_variables(again)) == 3
-    first, second = (layer.layer for layer in again.layers[1:])
-    assert first.operation is second.operation is not operation
-
-
 @pytest.mark.parametrize("options", [{}, {"padding": "same"}, {"padding": "same", "strides": 2}])
 def test_operations_at_their_start_are_made_again(options, rng):
     backbone = model_of(keras.layers.Conv2D(3, 3, **options), shape=(9, 8, 2))

@@ -188,15 +188,6 @@ def test_more_modes_than_the_grid_has_are_refused(make):
         make()
 
 
-def test_the_convolutions_beside_spectral_ones_are_searched(rng):
-    model = models.fno((9, 8, 2), width=4, modes=(4, 3), blocks=2, local_kernel=3)
-    space, x = keras_xd.rewrite(model), rng.normal(size=(2, 9, 8, 2)).astype("float32")
-    found = [layer.name for layer in space.layers if keras_xd.architecture_variables(layer)]
-    assert found == ["local1", "local2"]
-    np.testing.assert_allclose(space(x), model(x), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(keras_xd.finalize(space)(x), model(x), rtol=1e-4, atol=1e-5)
-
-
 def exact_gelu(x):
     return x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
 

@@ -157,19 +157,6 @@ def test_the_model_is_the_one_that_predicts_left_out_points_better(function, exp
     assert errors["kernel", "forest"] == errors[(expected,)] == min(errors.values())
 
 
-def test_a_forest_believes_its_mean_at_pending_points():
-    space, points = sample(40, True)
-    targets = np.array([place(point) for point in points[:30]], float)
-    surrogate = surrogate_of(space)
-    surrogate.models = ("forest",)
-    surrogate.fit(points[:30], targets)
-    before = surrogate.predict(points[30:])
-    surrogate.fit(points[:30], targets, points[30:])
-    after = surrogate.predict(points[30:])
-    assert after[1].mean() < 0.8 * before[1].mean()  # what is pending is known in part
-    np.testing.assert_allclose(after[0], before[0], atol=0.2)
-
-
 def test_unknown_models_are_refused():
     for models in ((), ("tree",)):
         with pytest.raises(ValueError, match="`models` must be some of .*Received: models="):

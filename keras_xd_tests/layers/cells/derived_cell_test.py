@@ -38,16 +38,6 @@ def test_gates_start_at_zero(rng):
     assert alone.calibration_gates is None
 
 
-def test_affine_cells_learn_scales_and_do_not_normalise_poolings():
-    shapes = [(None, 4, 4, 2)] * 2
-    for affine in (True, False):
-        cell = layers.DerivedCell(POOLINGS, 2, affine=affine)
-        cell.build(shapes)
-        names = [weight.path.split("/")[-2:] for weight in cell.weights]
-        assert sum(name == ["normalization", "gamma"] for name in names) == (2 if affine else 0)
-        assert sum(name[1] == "moving_mean" for name in names) == (2 if affine else 2 + 4)
-
-
 def test_drop_path_drops_samples_but_no_identity(rng):
     x = np.ones((400, 3, 3, 2), "float32")
     cell = layers.DerivedCell(POOLINGS, 2, drop_path=0.4, seed=1)

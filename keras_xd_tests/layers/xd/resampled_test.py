@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 import scipy.signal
 
-import keras_xd
 from keras_xd import layers
 from keras_xd.layers.xd.resampled import is_periodic
 from keras_xd.testing import assert_close, check_layer, check_variant
@@ -40,21 +39,6 @@ def test_outputs_are_those_of_the_layer_on_its_own_grid(rng):
     outputs = keras.ops.convert_to_numpy(layer(x))
     assert_close(outputs, np.maximum(y, 0).astype("float32"))
     assert_close(keras.ops.convert_to_numpy(layer.finalize()(x)), outputs)
-
-
-def test_protocol_is_the_layers(rng):
-    inner = layers.XDConv1D(3, 3, padding="circular")
-    layer = layers.SearchableResampled(inner, 8)
-    layer.build((None, 12, 2))
-    assert [v.name for v in layer.architecture_variables] == [
-        *("K0", "L0", "M0", "frequency_bias", "channel_gates")
-    ]
-    assert set(layer.describe()) == set(inner.describe())
-    extra = layer.complexity((None, 12, 2)) - inner.complexity((None, 8, 2))
-    assert extra == 8 * 12 * 2 + 12 * 8 * 3
-    model = keras.Sequential([keras.Input((12, 2)), layer])
-    assert len(keras_xd.architecture_variables(model)) == 5
-    assert keras_xd.complexity(model) == layer.complexity((None, 12, 2))
 
 
 @pytest.mark.parametrize(

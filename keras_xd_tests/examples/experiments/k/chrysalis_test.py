@@ -11,7 +11,6 @@ from keras_xd_tests import example_scripts
 
 chrysalis = example_scripts.load("experiments.k.chrysalis")
 models = example_scripts.load("experiments.k.chrysalis_models")
-report = example_scripts.load("experiments.k.chrysalis_report")
 
 
 def samples(shape=(4, 4, 3), classes=3, number=9, batch_size=3, kind="plain"):

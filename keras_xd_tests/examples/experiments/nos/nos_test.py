@@ -11,7 +11,6 @@ from keras_xd_tests.examples.experiments.small_runs_test import three_stages
 
 nos = example_scripts.load("experiments.nos.nos")
 reporting = example_scripts.load("reporting")
-nos_report = example_scripts.load("experiments.nos.nos_report")
 nos_training = example_scripts.load("experiments.nos.nos_training")
 
 

@@ -10,7 +10,6 @@ from keras_xd_tests import example_scripts
 cifar10 = example_scripts.load("experiments.xd.cifar10")
 batches = example_scripts.load("datasets.batches")
 images = example_scripts.load("datasets.images")
-permutation = example_scripts.load("datasets.permutation")
 
 
 def parsed(monkeypatch, folder, *arguments):
