@@ -22,7 +22,7 @@ periods of SGDR has it, the operations that DARTS finds are trained offline by A
 have K-matrices for each pair of channels, as the paper says. Fixed operations are trained once. A
 search is evaluated with its own weights (supernet), and by `evaluate_search` with the
 architecture frozen and the weights trained from scratch (offline), also on the other classes
-(transfer). Finished runs are kept and not repeated; with `--keep` so are finished parts of a run.
+(transfer). Finished runs are kept and not repeated.
 """
 
 import dataclasses
@@ -218,7 +218,6 @@ def run(method, kind, seed, options):
             controls=(),
             finalize=False,
             settings=describe(options),
-            path=options.keep and options.keep / options.experiment / kind / method,
         )
         if evaluation.failures:
             raise RuntimeError(f"{method}, {kind}, seed {seed}: {evaluation.failures[0].error}")
@@ -275,7 +274,6 @@ def parse(arguments):
         action="store_true",
         help="epochs of SGDR, offline training of DARTS and K-layers as in the paper",
     )
-    parser.add_argument("--keep", type=pathlib.Path, help="folder for finished parts of runs")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
     experiment = EXPERIMENTS[options.experiment]

@@ -1,6 +1,5 @@
 """How `nos.py` trains teachers, searches cells, and trains what it derives from them."""
 
-import os
 import time
 
 import fitting
@@ -90,24 +89,12 @@ def fit_plain(model, data, epochs, batch_size, seed, border, rate, decay):
 
 
 def teacher(data, seed, options):
-    """Return a PyramidNet, trained or read from the folder of `--keep`, and how long it took."""
+    """Return a trained PyramidNet, and how long it took."""
     shape = data[0].shape[1:]
     model = keras_xd.models.pyramidnet(options.teacher_depth, options.teacher_alpha, shape, 10)
-    kind = f"{options.teacher_depth}_{options.teacher_alpha:g}_{options.teacher_epochs}"
-    name = f"teacher_{kind}_{len(data[0])}_{seed}"
-    path = options.keep and options.keep / f"{name}.weights.h5"
-    if path and path.exists():
-        model.load_weights(path)
-        return model, 0.0
     begin = time.perf_counter()
     arguments = options.teacher_epochs, options.batch_size, seed, options.border
     fit_plain(model, data, *arguments, TEACHER_RATE, TEACHER_DECAY)
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Moved into place in one step, so that another process never reads half a file.
-        unfinished = path.with_name(f"{name}_{os.getpid()}.weights.h5")
-        model.save_weights(unfinished)
-        unfinished.replace(path)
     return model, time.perf_counter() - begin
 
 

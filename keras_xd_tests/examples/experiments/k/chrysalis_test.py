@@ -80,7 +80,7 @@ def test_operations_of_darts_are_trained_offline_by_adam_if_published(published,
     monkeypatch.setattr(chrysalis, "fit", fit)
     monkeypatch.setattr(chrysalis, "load", lambda *_: (samples((8, 8, 3)), None))
     options = {"experiment": "lenet", "epochs": 1, "batch_size": 3, "published": published}
-    options = types.SimpleNamespace(**options, subset=None, vectors=None, keep=None)
+    options = types.SimpleNamespace(**options, subset=None, vectors=None)
     for method in ("darts1_warm", "sgd_warm", "convolution"):
         chrysalis.run(method, "plain", 0, options)
     offline = "adam" if published else "sgd"
