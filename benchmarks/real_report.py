@@ -11,7 +11,7 @@ import reporting
 import scipy.stats
 import timing
 from matplotlib.figure import Figure
-from real_tasks import SHORT, objective
+from real_tasks import objective
 
 from keras_xd import grammar, visualization
 from keras_xd.visualization import style
@@ -21,8 +21,6 @@ SHARES = {"a quarter of the seconds": 0.25, "half": 0.5, "all": 1.0}
 BASES = ("random", "evolution")
 TITLES = {
     "cells": "cells on CIFAR-10",
-    "activations": "activation functions on MNIST",
-    "einspace": "einspace on spherical digits",
     "hierarchical": "whole networks on AddNIST",
 }
 SCORES = {
@@ -37,8 +35,6 @@ EQUAL_SECONDS = (
 )
 BY_HAND = {
     "cells": "the block of ResNet as a cell",
-    "activations": "ReLU at the best of 30 rates",
-    "einspace": "three convolutions of 3 × 3 of which the second has stride 2",
     "hierarchical": "a ResNet of the same stem and head: three blocks of two convolutions, and two "
     "that halve the image",
 }
@@ -47,7 +43,7 @@ BY_HAND = {
 def command(found):
     """Return the command that wrote a page."""
     text = f"python benchmarks/real_searches.py --trials {found['trials']}"
-    if (tasks := list(found["tasks"])) == list(SHORT):
+    if (tasks := list(found["tasks"])) == ["cells"]:
         return text
     (runs, *_) = found["runs"].values()
     seeds = len(next(iter(runs.values())))
@@ -214,8 +210,7 @@ def page(found):
         f"from a seed of its own and for {real_tasks.SECONDS:g} seconds at most, and its score and "
         "seconds count for every search that tries it. "
         f"The first {initial} trials are random and, with a seed, the same for all. Seconds are "
-        "those of the processor, of proposals and trainings (but not of the networks built to see "
-        "whether a limit is kept, as a training builds its network anyway). "
+        "those of the processor, of proposals and trainings. "
         + (EQUAL_SECONDS.format(trials=found["trials"]) if timed else "")
         + "Mean ± standard deviation of the seeds; "
         "differences from random search and evolution with the same seeds (positive: better), and "

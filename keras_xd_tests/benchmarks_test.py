@@ -329,7 +329,7 @@ def test_whole_networks_are_searched_and_scored_by_their_errors(tmp_path, monkey
     small = {"space": space, "training": 32, "validation": 20, "test": 24, "batch": 8}
     task = dataclasses.replace(tasks.TASKS["hierarchical"], **small)
     monkeypatch.setitem(tasks.TASKS, "hierarchical", task)
-    monkeypatch.setitem(tasks.BY_HAND, "hierarchical", [{"term": str(space.first())}])
+    monkeypatch.setitem(tasks.BY_HAND, "hierarchical", {"term": str(space.first())})
     monkeypatch.setattr(real_searches, "INITIAL", 1)
     part = rng.random((50, 28, 28, 1), dtype="float32"), rng.permutation(50) % 10
     monkeypatch.setattr(images, "load", lambda *_: (part, part, part))
@@ -355,7 +355,7 @@ def test_whole_networks_are_searched_and_scored_by_their_errors(tmp_path, monkey
 
 def test_the_network_by_hand_is_in_the_space_of_whole_networks():
     tasks = real_searches.real_tasks
-    (values,) = tasks.BY_HAND["hierarchical"]
+    values = tasks.BY_HAND["hierarchical"]
     term = tasks.SMALL_HIERARCHICAL.parse(values["term"])
     tasks.SMALL_HIERARCHICAL.check(term)
     model = tasks.network("hierarchical", term, (14, 14, 3))
