@@ -48,6 +48,7 @@ import keras_xd
 SEEDS = (0, 1, 2)
 SHARE = 0.2  # of the updates, for each trial of a setting
 SMALL_UPDATES = 10
+XD = {"frequency_bias": False, "channel_gates": False}
 KEY = ("task", "method", "seed")
 
 
@@ -63,7 +64,7 @@ def choose(name, method, seed, small):
     begin = time.process_time()
 
     def fit(backbone, share, **setting):
-        training = Training(task, data, SEEDS[0], updates(task, small, share))
+        training = Training(task, data, SEEDS[0], updates(task, small, share), XD)
         return training.run(method, backbone, **setting)
 
     choice = keras_xd.evaluation.choose_settings(
@@ -89,7 +90,7 @@ def run(name, method, seed, small, setting):
     task = TASKS[name]
     data = task.load(seed, small)
     keras.utils.set_random_seed(seed)
-    training = Training(task, data, seed, updates(task, small))
+    training = Training(task, data, seed, updates(task, small), XD)
     found = training.run(method, start(task, data, method, seed), **setting)
     times = timing.milliseconds([found, task.network(data)], data.shape, (1, 64))
     return {

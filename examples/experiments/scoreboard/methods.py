@@ -52,6 +52,7 @@ class Training:
     data: object
     seed: int
     updates: int
+    xd_options: dict = dataclasses.field(default_factory=dict)  # beside those of the recipe
     together: bool = False  # whether the steps of a period are one execution
 
     def __post_init__(self):
@@ -81,8 +82,7 @@ class Training:
         recipe = dataclasses.replace(recipe, rate=factor * recipe.rate)
         options = dict(recipe.rewrite_options)
         if space == "xd":
-            options |= {"causal": "windowed"}  # only the last step counts
-            options |= {"frequency_bias": False, "channel_gates": False}
+            options |= {"causal": "windowed", **self.xd_options}  # only the last step counts
         model = keras_xd.rewrite(model, to=space, **options)
         moving = updates * (PERIODS - recipe.compile_options.get("warmup_epochs", 0)) // PERIODS
         optimizer = recipe.architecture_optimizer(steps=max(1, moving))
