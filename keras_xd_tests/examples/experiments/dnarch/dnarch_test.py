@@ -49,19 +49,6 @@ def test_listops_by_the_recipe():
     assert not np.array_equal(listops.load((60, 10, 5), 20, 40, seed=2)[0][0], parts[0][0])
 
 
-def test_pixels_in_a_row(rng):
-    images = rng.integers(256, size=(2, 28, 28, 1), dtype="uint8")
-    found = training.sequences(images, 7)
-    assert found.shape == (2, 49, 1) and found.dtype == "float32"
-    mean = images[1, 4:8, 8:12].mean() / 255
-    assert found[1, 7 * 1 + 2, 0] == pytest.approx((mean - 0.1307) / 0.3081, rel=1e-5)
-    np.testing.assert_allclose(
-        training.sequences(images, 28)[..., 0] * 0.3081 + 0.1307,
-        images.reshape(2, -1) / 255,
-        atol=1e-6,
-    )
-
-
 def test_answers_are_decoded_by_the_network(tmp_path, monkeypatch):
     """The networks of Darcy flow answer with solutions, and errors are those of solutions."""
     monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)

@@ -98,25 +98,6 @@ def tiny():
     return keras.Sequential([keras.Input((32, 32, 3)), *layers])
 
 
-def test_the_expert_gets_the_images_in_their_order(monkeypatch, tmp_path):
-    seen = []
-    data = np.random.default_rng(0).random((4, 32, 32, 3)).astype("float32"), np.arange(4)
-    monkeypatch.setattr(cifar10.images, "load", lambda *_: (data, data, data))
-
-    def run(method, kind, seed, train, evaluation, options):
-        seen.append((method, kind))
-        ordered = np.array_equal(evaluation[0], np.round(data[0] * 255))
-        assert ordered == (kind == "plain" or method == "expert")
-        return {"method": method, "kind": kind, "seed": seed, "accuracy": 0.5, "seconds": [1.0]} | {
-            "parameters": 1,
-            "architecture_parameters": 0,
-        }
-
-    monkeypatch.setattr(cifar10, "run", run)
-    cifar10.main(["--methods", "backbone", "expert", "--output", str(tmp_path)])
-    assert seen == [("backbone", "plain"), ("backbone", "permuted"), ("expert", "permuted")]
-
-
 def test_images_that_cannot_be_had_are_named(monkeypatch, tmp_path):
     import tensorflow_datasets as tfds
 
