@@ -10,7 +10,9 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.core.searchable import architecture_variables, model_variables
+from keras_xd.layers import XDConv2D
 from keras_xd.training.architecture_files import load_architecture, save_architecture
+from keras_xd.training.architecture_signature import signature
 from keras_xd.training.random_architecture import randomize_architecture
 from keras_xd.training.search_model import SearchModel
 
@@ -263,3 +265,14 @@ def test_files_of_weights_and_missing_files(tmp_path):
     with pytest.raises(ValueError, match="Only a model with searchable layers"):
         save_architecture(convolutional(), tmp_path / "plain.npz")
     assert not (tmp_path / "plain.npz").exists()
+
+
+@pytest.mark.parametrize("radix", [6, (3, 2)])
+def test_a_radix_of_all_axes_is_that_of_each_axis(radix):
+    def describe(radix):
+        layer = XDConv2D(2, 3, radix=radix, padding="circular")
+        return signature(keras.Sequential([keras.Input((6, 6, 1)), layer]))[0]
+
+    assert f"radix={(radix, radix)}" in describe(radix)
+    assert not any(text.startswith("radix") for text in describe(None))
+    assert describe(((3, 2), (3, 2))) == describe((3, 2)) != describe(((2, 3), (3, 2)))

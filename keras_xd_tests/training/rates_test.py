@@ -6,7 +6,7 @@ import pytest
 
 from keras_xd.training import rates
 from keras_xd.training.search_model import SearchModel
-from keras_xd_tests.training.gated_dense import classification_data, small_model
+from keras_xd_tests.training.gated_dense import classification_data, small_model, small_search
 
 # Keras reads a rate by `np.array(variable)`, of which NumPy 2 complains.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -25,14 +25,8 @@ def policy(request):
 
 
 def search_model(weights=0.4, architecture=0.1, **options):
-    search = SearchModel(small_model())
-    search.compile(
-        keras.optimizers.SGD(weights),
-        keras.optimizers.Adam(architecture),
-        "sparse_categorical_crossentropy",
-        **options,
-    )
-    return search
+    optimizers = keras.optimizers.SGD(weights), keras.optimizers.Adam(architecture)
+    return small_search(*optimizers, **options)
 
 
 def both(search):
