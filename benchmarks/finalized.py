@@ -196,9 +196,9 @@ def main(words=None):
     command += f" --depth {options.depth} --steps {options.steps}"
     command += f" --threads {' '.join(map(str, options.threads))} --rounds {options.rounds}"
     load = os.getloadavg()[0]
-    lines = [
-        "# Size, latency and error of finalized models",
-        "",
+    times = {"1 thread" if n == 1 else f"{n} threads": n for n in options.threads}
+    lines = timing.page(
+        "Size, latency and error of finalized models",
         f"Written by `{command}`; {timing.versions()}, CPU, computed in float32, without "
         f"XLA. Every search had {options.steps} steps of 32 random samples. Exported SavedModels "
         "called in turn, medians; ratios are to the backbone. The load of the machine was "
@@ -206,12 +206,9 @@ def main(words=None):
         "with each other only. The error is the largest difference to the outputs of the search "
         "space, relative to the largest of these; of low ranks each operation may err by a "
         "hundredth, the default `tolerance`.",
-        "",
-        *size_table(results),
-    ]
-    for threads in options.threads:
-        noun = "thread" if threads == 1 else "threads"
-        lines += ["", f"## Times, {threads} {noun}", "", *latency_table(results, threads)]
+        size_table(results),
+        *([f"## Times, {n}", "", *latency_table(results, times[n])] for n in times),
+    )
     timing.write(options, lines)
     return results
 

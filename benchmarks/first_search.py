@@ -73,20 +73,7 @@ def accuracy(space, rate, seed, train, evaluation, epochs):
 
 def page(found, seeds, epochs, words):
     """Return the lines of the page."""
-    lines = [
-        "# Architecture rates of a first search",
-        "",
-        f"Written by `{' '.join(['python benchmarks/first_search.py', *words])}`; "
-        f"{timing.versions()}. Digits of 8 × 8 pixels, {epochs} epochs, accuracy in percent on "
-        f"the validation images, mean ± standard deviation over the seeds "
-        f"{', '.join(map(str, seeds))}. Weights: Adam, rate {quickstart.WEIGHTS_RATE:g}, falling "
-        "to 0 along a cosine; architecture: Adam, constant rate. `xd` is measured after "
-        "`finalize`; the networks found by `darts` and `dash` are trained from scratch.",
-        "",
-        *timing.head(
-            *("space", "architecture rate", "plain", "permuted", "permuted, minus backbone")
-        ),
-    ]
+    rows = []
     for space, rate in dict.fromkeys((space, rate) for space, rate, _, _ in found):
         cells = [space or "backbone", "–" if rate is None else f"{rate:g}"]
         for kind in quickstart.KINDS:
@@ -94,9 +81,18 @@ def page(found, seeds, epochs, words):
         pairs = [[found.get((*key, "permuted", s)) for key in ((space, rate), (None, None))]
                  for s in seeds]  # fmt: skip
         gains = [a - b for a, b in pairs if a is not None and b is not None]
-        cells.append("" if space is None else summary(gains))
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        rows.append([*cells, "" if space is None else summary(gains)])
+    head = ["space", "architecture rate", *quickstart.KINDS, "permuted, minus backbone"]
+    return timing.page(
+        "Architecture rates of a first search",
+        f"Written by `{' '.join(['python benchmarks/first_search.py', *words])}`; "
+        f"{timing.versions()}. Digits of 8 × 8 pixels, {epochs} epochs, accuracy in percent on "
+        f"the validation images, mean ± standard deviation over the seeds "
+        f"{', '.join(map(str, seeds))}. Weights: Adam, rate {quickstart.WEIGHTS_RATE:g}, falling "
+        "to 0 along a cosine; architecture: Adam, constant rate. `xd` is measured after "
+        "`finalize`; the networks found by `darts` and `dash` are trained from scratch.",
+        timing.table(head, rows),
+    )
 
 
 def summary(values):

@@ -51,20 +51,19 @@ def main(arguments=None):
     if options.measure:
         print(json.dumps(measure(*options.measure)))
         return None
-    lines = [
-        "# First train step of ResNet-20",
-        "",
-        f"Written by `python benchmarks/first_step.py`; {timing.versions()}, {os.cpu_count()} "
-        f"cores, batch {options.batch_size}, 32×32, all 19 convolutions XD with depth "
-        f"{options.depth}.",
-        "",
-        *timing.head("convolutions", "XLA", "first step, s", "later steps, s"),
-    ]
+    rows = timing.head("convolutions", "XLA", "first step, s", "later steps, s")
     for kind in ("XD", "Keras"):
         for jit in (False, True):
             task = [kind, options.depth, options.batch_size, jit]
             first, later = timing.apart(__file__, task)
-            lines.append(timing.row(kind, "yes" if jit else "no", f"{first:.1f}", f"{later:.2f}"))
+            rows.append(timing.row(kind, "yes" if jit else "no", f"{first:.1f}", f"{later:.2f}"))
+    lines = timing.page(
+        "First train step of ResNet-20",
+        f"Written by `python benchmarks/first_step.py`; {timing.versions()}, {os.cpu_count()} "
+        f"cores, batch {options.batch_size}, 32×32, all 19 convolutions XD with depth "
+        f"{options.depth}.",
+        rows,
+    )
     return timing.write(options, lines)
 
 

@@ -293,9 +293,8 @@ def report_operators(found):
             rows.append([name, runtime, size, f"{values['error']:.0e}", *times])
     names = dict.fromkeys(name for runtime in SERVED.values() for name in PACKAGES[runtime[0]])
     titles = (f"batch {batch}: {what}" for batch in LATENCY_BATCHES for what in ("ms", "ratio"))
-    return [
-        "# Fourier and searched operators, served",
-        "",
+    return timing.page(
+        "Fourier and searched operators, served",
         "Written by `python benchmarks/formats.py --operators`. `models.fno` of four blocks, with "
         "batch normalization, finalized: Fourier operators, and XD-operations that have moved from "
         "them at random. The error is the largest difference to the outputs of the model, "
@@ -305,9 +304,8 @@ def report_operators(found):
         f"CPU that has it, as this one {'has' if has_bfloat16() else 'has not'}. "
         f"Load average of the machine, which has {os.cpu_count()} processors: "
         f"{os.getloadavg()[2]:.0f}. {timing.versions(names)}.",
-        "",
-        *timing.table(["Operator", "Runtime", "MB", "Error", *titles], rows),
-    ]
+        timing.table(["Operator", "Runtime", "MB", "Error", *titles], rows),
+    )
 
 
 def has_bfloat16():
@@ -371,18 +369,16 @@ def report(found, formats):
             row.append(" / ".join(_cell(value, notes) for value in values))
         rows.append(row)
     names = dict.fromkeys(name for format in formats for name in PACKAGES[format])
-    return [
-        "# Formats of finalized layers",
-        "",
+    return timing.page(
+        "Formats of finalized layers",
         "Written by `python benchmarks/formats.py`. Largest difference of the outputs of the "
         "runtime from those of the model, relative to the largest output, in float32: with an "
         f"unknown batch (run at {DYNAMIC[0]} and {DYNAMIC[1]}) / with a batch of {STATIC}. Numbers "
         f"in brackets are refusals, below. {timing.versions(names)}.",
-        "",
-        *timing.table(["Layer", *(TITLES[format] for format in formats)], rows),
+        timing.table(["Layer", *(TITLES[format] for format in formats)], rows),
         # Without what Markdown takes for links.
-        *(f"- [{index}] {note.replace('[', chr(92) + '[')}" for index, note in enumerate(notes, 1)),
-    ]
+        [f"- [{index}] {note.replace('[', chr(92) + '[')}" for index, note in enumerate(notes, 1)],
+    )
 
 
 def _cell(value, notes):

@@ -145,15 +145,13 @@ def main(arguments=None):
         print(json.dumps(memory_of(*options.measure)))
         return None
     threads = os.environ.get("TF_NUM_INTRAOP_THREADS", os.cpu_count())
-    lines = [
-        "# Long kernels",
-        "",
+    lines = timing.page(
+        "Long kernels",
         f"Written by `python benchmarks/long_kernels.py`; {timing.versions()}, {threads} of "
         f"{os.cpu_count()} cores. Forward and backward, float32; medians, both forms in turn in "
         "one process.",
-        "",
-        *table(options),
-    ]
+        table(options),
+    )
     return timing.write(options, lines)
 
 

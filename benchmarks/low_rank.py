@@ -129,24 +129,19 @@ def main(words=None, data=None):
     options = parser.parse_args(words)
     names = ("rounds", "epochs", "images", "pool", "seed")
     command = " ".join(f"--{name} {getattr(options, name)}" for name in names)
-    lines = [
-        "# XD-operations of low rank",
-        "",
+    lines = timing.page(
+        "XD-operations of low rank",
         f"Written by `python benchmarks/low_rank.py {command}`; {timing.versions()}, one thread, "
         "float32, without XLA.",
-        "",
         "A call of a layer, milliseconds, medians of all in turn. Ratios are to the layer with its "
         "spectrum, of time and of multiply–adds.",
-        "",
-        *layer_rows(options.rounds, SHAPES),
-        "",
+        layer_rows(options.rounds, SHAPES),
         f"ResNet-20 on CIFAR-10, {options.images} images of {32 // options.pool} × "
         f"{32 // options.pool} pixels, {options.epochs} epochs of joint search, or of training the "
         "backbone, one seed. Errors are relative, of the linear map of an operation in the "
         "Frobenius norm and of the outputs for test images.",
-        "",
-        *search_rows(options, data),
-    ]
+        search_rows(options, data),
+    )
     return timing.write(options, lines)
 
 

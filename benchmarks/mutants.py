@@ -34,7 +34,7 @@ import time
 import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOUND, PAGE = "mutants_found.json", "mutants.md"
+FOUND = "mutants_found.json"
 KILLED, SURVIVED = "killed", "survived"
 NOT_APPLIED, NOT_JUDGED = "could not be applied", "was not judged"
 IMPORTED = ("pytest", "scipy.stats", "tensorflow", "keras", "keras_tuner")
@@ -199,45 +199,16 @@ def write(path, text):
     other.replace(path)
 
 
-def page(mutations, found):
-    """Return the page on what was found."""
+def summary(mutations, found):
+    """Return the lines of how many mutations were killed, and of each that was not."""
     known = [(m, found[m["name"]]) for m in mutations if m["name"] in found]
     counts = collections.Counter(one["result"] for _, one in known)
-    alive = [(mutation, one) for mutation, one in known if one["result"] != KILLED]
-    explained = sum(one["result"] == SURVIVED and "explained" in m for m, one in alive)
-    together = max(counts[KILLED] + counts[SURVIVED], 1)
-    lines = [
-        "# Mutations",
-        "",
-        f"Written by `python benchmarks/mutants.py`: {len(mutations)} mutations of the maths and "
-        f"logic, each judged by its nearest test files. {counts[KILLED]} "
-        f"({100 * counts[KILLED] / together:.1f} %) are killed by a test, {counts[SURVIVED]} "
-        f"survive, {explained} of these for the reason given below. {counts[NOT_JUDGED]} were not "
-        f"judged, {counts[NOT_APPLIED]} could not be applied.",
-        "",
-        "| part | mutations | killed |",
-        "|---|---:|---:|",
-    ]
-    parts = collections.defaultdict(list)
+    lines = [f"{len(known)} mutations: {', '.join(f'{n} {name}' for name, n in counts.items())}"]
     for mutation, one in known:
-        parts[str(pathlib.PurePath(mutation["file"]).parent)].append(one["result"] == KILLED)
-    lines += [f"| `{part}` | {len(k)} | {sum(k)} |" for part, k in sorted(parts.items())]
-    if alive:
-        lines += ["", "## Not killed", "", "| file | mutation | what was found | why |"]
-        lines.append("|---|---|---|---|")
-    for mutation, one in alive:
-        why = mutation.get("explained", one["by"])
-        lines.append(_row(f"`{mutation['file']}`", mutation["meaning"], one["result"], why))
-    lines += ["", "## Killed", "", "| file | mutation | first test that fails |", "|---|---|---|"]
-    for mutation, one in known:
-        if one["result"] == KILLED:
-            by = one["by"].removeprefix("keras_xd_tests/")
-            lines.append(_row(f"`{mutation['file']}`", mutation["meaning"], by))
-    return "\n".join(lines) + "\n"
-
-
-def _row(*cells):
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+        if one["result"] != KILLED:
+            why = mutation.get("explained", one["by"])
+            lines.append(f"{mutation['file']}: {mutation['meaning']}: {one['result']}, {why}")
+    return lines
 
 
 def arguments(words):
@@ -299,7 +270,7 @@ def main(words=None):
         control(tree, mutations, known, options.limit)
     if not options.dry_run:
         write(results, json.dumps(known, indent=1, ensure_ascii=False) + "\n")
-        write(results.with_name(PAGE), page(mutations, found))
+    print("\n".join(summary(mutations, found)))
     return known
 
 

@@ -10,11 +10,6 @@ training steps, one pass for weights and architecture together, by each relaxati
 derived networks, averaged over random genotypes; below it is what a selection by perturbation
 takes, of whose evaluations a few are measured. With `--darts`, the folder of model_search.py in a
 checkout of quark0/darts, its search network in torch takes the same first-order steps.
-
-The floor of a step: its multiply–adds, those of all operations in two passes, each forward and
-twice as many backward, at the rate of a matrix product; and its bytes at the rate of a copy. Of
-these are counted the features that the separable and the dilated operations of an edge cannot do
-without: eight of the size of the edge's outputs, and their weighted sum, each moved five times.
 """
 
 import json
@@ -40,11 +35,6 @@ DRAWN_STEPS, GENOTYPES = 20, 5
 SEARCH, DERIVED, PERTURBATION = "search", "derived network", "perturbation"
 DARTS = "PyTorch: DARTS, eight operations"
 HELD_OUT, EVALUATIONS = 256, 5
-FORMED, MOVES, BYTES, PASSES = 9, 5, 4, 2
-# Of the matrix product and of the copy that tell the rates of a core, and how often they are done.
-ROWS, COPIED, REPEATED = 1536, 2**27, 5
-# Of each cell: blocks, whose outputs are its channels, and edges of the first tier.
-BLOCKS, FIRST_TIER = 4, 14
 SHAPE, CLASSES = (32, 32, 3), 10
 
 
@@ -86,12 +76,7 @@ def measure(cells, channels, batch_size, shape=SHAPE):
     """Return what is measured of first-order steps, a dictionary."""
     start = processor_seconds()
     model = keras_xd.models.nos_search_network(cells, channels, shape, CLASSES)
-    found = {
-        # Shares are equal, so what is expected is the mean over the operations.
-        "multiply-adds": 3 * PASSES * batch_size * 11 * float(keras_xd.complexity(model)),
-        "bytes": PASSES * batch_size * FORMED * MOVES * BYTES * _entries(model),
-        "variables": len(model.weights),
-    }
+    found = {"variables": len(model.weights)}
     adam = keras.optimizers.Adam(6e-4, beta_1=0.5)
     search = compiled(keras_xd.SearchModel(model), adam, mode="first_order")
     data = samples(2 * batch_size, shape)  # every other sample is one of the architecture
@@ -103,39 +88,7 @@ def measure(cells, channels, batch_size, shape=SHAPE):
     step(*data)
     found["first step"] = processor_seconds() - start
     found["later step"] = mean_seconds(lambda: step(*data), LATER_STEPS)
-    return {**found, "memory": gibibytes(), **rates()}
-
-
-def rates():
-    """Return the multiply–adds a second of a matrix product, and the bytes of a copy."""
-    matrix = tf.random.normal((ROWS, ROWS))
-    source = np.ones(COPIED, "uint8")
-    target = np.zeros_like(source)
-    product = mean_seconds(lambda: tf.matmul(matrix, matrix), REPEATED)
-    copy = mean_seconds(lambda: np.copyto(target, source), REPEATED)
-    return {"multiply-adds a second": ROWS**3 / product, "bytes a second": 2 * COPIED / copy}
-
-
-def floor_line(size, found):
-    """Return the sentence on how far a step is from its floor."""
-    least = [found[name] / found[f"{name} a second"] for name in ("multiply-adds", "bytes")]
-    return (
-        f"The floor of a step of {size[0]} cells and {size[1]} channels, batch {size[2]}: "
-        f"{least[0]:.2f} s by its {found['multiply-adds'] / 1e9:.1f} · 10⁹ multiply–adds, "
-        f"{least[1]:.2f} s by its {found['bytes'] / 1e9:.1f} GB. A step takes "
-        f"{found['later step'] / max(least):.1f} times the larger, "
-        f"{found['later step'] / sum(least):.1f} times the sum."
-    )
-
-
-def _entries(model):
-    """Return the entries of the outputs of all first-tier edges of a network, of one image."""
-    total = 0
-    for layer in model.layers:
-        if isinstance(layer, keras_xd.layers.HeterogeneousCell):
-            _, *sizes, channels = layer.output.shape
-            total += FIRST_TIER * sizes[0] * sizes[1] * channels // BLOCKS
-    return total
+    return {**found, "memory": gibibytes()}
 
 
 def measure_darts(cells, channels, batch_size, folder):
@@ -216,7 +169,6 @@ def table_of_steps(options):
     """Return the lines of the table of first-order steps."""
     head = ["cells", "channels", "batch", "weights of", "variables", "nodes", "in functions"]
     lines = timing.head(*head, "build and trace, s", "first step, s", "later step, s", "GiB")
-    floors = []
     runs = [(size, SEARCH) for size in options.sizes]
     runs += [(size, options.darts) for size in options.darts_sizes if options.darts]
     for text, kind in runs:
@@ -227,9 +179,7 @@ def table_of_steps(options):
         cells.append(f"{found['build and trace']:.0f}" if kind == SEARCH else "–")
         cells += [f"{found['first step']:.0f}", f"{found['later step']:.1f}"]
         lines.append(timing.row(*cells, f"{found['memory']:.1f}"))
-        if kind == SEARCH:
-            floors += ["", floor_line(size, found)]
-    return lines + floors
+    return lines
 
 
 def table_of_relaxations(sizes):
@@ -247,8 +197,8 @@ def table_of_relaxations(sizes):
             cells += [f"{later / derived:.2f}", f"{found['memory']:.1f}", f"{found['error']:.2f}"]
             lines.append(timing.row(*cells))
             if kind == PERTURBATION:
-                selections += ["", selection_line(size, found)]
-    return lines + selections
+                selections.append(selection_line(size, found))
+    return lines, *selections
 
 
 def measured(*size, kind):
@@ -275,21 +225,17 @@ def main(arguments=None):
         print(json.dumps(measured(*size, kind=kind)))
         return None
     peer = " --darts …" if options.darts else ""
-    lines = [
-        "# Steps of a search of cells",
-        "",
+    lines = timing.page(
+        "Steps of a search of cells",
         f"Written by `python benchmarks/nos.py{peer}`; {timing.versions()}, one core, float32, "
         "32×32, eleven operations, first order, without XLA. Seconds of the processor; the first "
         "step is that with building and tracing the model.",
-        "",
-        *table_of_steps(options),
-        "",
+        table_of_steps(options),
         "Training steps of one pass, after which gradients move weights and architecture. The last "
         f"column is the standard error over the steps; derived networks are {GENOTYPES} of random "
         "genotypes.",
-        "",
         *table_of_relaxations(options.relaxations),
-    ]
+    )
     return timing.write(options, lines)
 
 

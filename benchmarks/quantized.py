@@ -121,29 +121,24 @@ def measure(case, options):
 
 
 def report(found, options):
-    lines = [
-        "# Finalized models in eight bits",
-        "",
-        f"Written by `python benchmarks/quantized.py --epochs {options.epochs}`: accuracy on",
-        "test images, bytes of weights and of the `.keras` file, ms at batch 32; one seed.",
-        f"{timing.versions(('keras', 'tensorflow'))}, {os.cpu_count()} CPU cores, which other work",
-        "shared.",
-        "",
-        *timing.head("Data", "model", "weights in", "accuracy %", "points lost", *SIZES),
-    ]
-    for case, rows in found.items():
-        before = {form: right for form, mode, right, *_ in rows if mode == "float32"}
-        for form, mode, right, weights, size, taken in rows:
+    rows = timing.head("Data", "model", "weights in", "accuracy %", "points lost", *SIZES)
+    for case, measured in found.items():
+        before = {form: right for form, mode, right, *_ in measured if mode == "float32"}
+        for form, mode, right, weights, size, taken in measured:
             cells = [case, form, mode, f"{right:.2f}", f"{before[form] - right:.2f}"]
-            lines.append(timing.row(*cells, weights, size, f"{taken:.2f}"))
+            rows.append(timing.row(*cells, weights, size, f"{taken:.2f}"))
     losses = most_lost(found)
     verdict = "is met" if losses <= MOST_LOST else "is NOT met"
-    lines += [
-        "",
+    return timing.page(
+        "Finalized models in eight bits",
+        f"Written by `python benchmarks/quantized.py --epochs {options.epochs}`: accuracy on "
+        "test images, bytes of weights and of the `.keras` file, ms at batch 32; one seed. "
+        f"{timing.versions(('keras', 'tensorflow'))}, {os.cpu_count()} CPU cores, which other work "
+        "shared.",
+        rows,
         f"int8 loses at most {losses:.2f} points in a searched network: the limit of "
         f"{MOST_LOST} {verdict}.",
-    ]
-    return lines
+    )
 
 
 def most_lost(found):

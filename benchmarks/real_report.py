@@ -11,7 +11,7 @@ import reporting
 import scipy.stats
 import timing
 from matplotlib.figure import Figure
-from real_tasks import SHORT, objective
+from real_tasks import objective
 
 from keras_xd import grammar, visualization
 from keras_xd.visualization import style
@@ -21,8 +21,6 @@ SHARES = {"a quarter of the seconds": 0.25, "half": 0.5, "all": 1.0}
 BASES = ("random", "evolution")
 TITLES = {
     "cells": "cells on CIFAR-10",
-    "activations": "activation functions on MNIST",
-    "einspace": "einspace on spherical digits",
     "hierarchical": "whole networks on AddNIST",
 }
 SCORES = {
@@ -37,8 +35,6 @@ EQUAL_SECONDS = (
 )
 BY_HAND = {
     "cells": "the block of ResNet as a cell",
-    "activations": "ReLU at the best of 30 rates",
-    "einspace": "three convolutions of 3 × 3 of which the second has stride 2",
     "hierarchical": "a ResNet of the same stem and head: three blocks of two convolutions, and two "
     "that halve the image",
 }
@@ -47,7 +43,7 @@ BY_HAND = {
 def command(found):
     """Return the command that wrote a page."""
     text = f"python benchmarks/real_searches.py --trials {found['trials']}"
-    if (tasks := list(found["tasks"])) == list(SHORT):
+    if (tasks := list(found["tasks"])) == ["cells"]:
         return text
     (runs, *_) = found["runs"].values()
     seeds = len(next(iter(runs.values())))
@@ -208,23 +204,19 @@ def page(found):
     versions = timing.versions(("keras", "keras-tuner", "tensorflow", "scipy"))
     initial, all_curves = found["initial"], curves(found)
     timed = any(found["seconds"].values())
-    lines = [
-        "# Searches on real tasks",
-        "",
+    parts = [
         f"Written by `{command(found)}`; {versions}, one core. Every trial trains a network; its "
         f"score is {SCORES['loss' if timed else 'error']}. Each network is trained once, "
         f"from a seed of its own and for {real_tasks.SECONDS:g} seconds at most, and its score and "
         "seconds count for every search that tries it. "
         f"The first {initial} trials are random and, with a seed, the same for all. Seconds are "
-        "those of the processor, of proposals and trainings (but not of the networks built to see "
-        "whether a limit is kept, as a training builds its network anyway). "
+        "those of the processor, of proposals and trainings. "
         + (EQUAL_SECONDS.format(trials=found["trials"]) if timed else "")
         + "Mean ± standard deviation of the seeds; "
         "differences from random search and evolution with the same seeds (positive: better), and "
         "in brackets the p of Wilcoxon's paired test, two-sided. Parameters and times, of a call "
         "with 64 images beside the network by hand, are those of the best networks: median, and "
         f"smallest to largest. By hand: {'; '.join(BY_HAND[task] for task in all_curves)}.",
-        "",
     ]
     for task, task_curves in all_curves.items():
         details, networks = found["tasks"][task], found["networks"][task]
@@ -234,19 +226,15 @@ def page(found):
         mean = np.mean([row["seconds"] for row in networks.values()])
         longest = max(row["seconds"] for row in networks.values())
         seeds = fewest if fewest == most else f"{fewest} to {most}"
-        lines += [
+        parts += [
             f"## {TITLES.get(task, task)[0].upper()}{TITLES.get(task, task)[1:]}",
-            "",
             f"{details}. {len(networks)} networks, {mean:.1f} s a training on average, "
             f"{longest:.1f} s at most; {seeds} seed{'s' * (most > 1)}.",
-            "",
-            *table(task_curves, initial, found["trials"], found["seconds"][task], score),
-            "",
-            *costs(found, task),
-            "",
-            *(by_seed(found, task) if score == "error" else ()),
+            table(task_curves, initial, found["trials"], found["seconds"][task], score),
+            costs(found, task),
+            by_seed(found, task) if score == "error" else "",
         ]
-    return lines
+    return timing.page("Searches on real tasks", *parts)
 
 
 def draw(found):

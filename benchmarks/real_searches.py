@@ -26,14 +26,14 @@ import real_tasks
 import tensorflow as tf
 import timing
 from keras_tuner.oracles import BayesianOptimizationOracle
-from real_tasks import CHANCE, SHORT, objective
+from real_tasks import objective
 from sklearn.exceptions import ConvergenceWarning
 
 from keras_xd.visualization import style
 from tuner_integration import GrammarOracle
 
 INITIAL = 10
-# A search makes at most this many times the trials, KerasTuner's own with what is refused.
+# A search makes at most this many times the trials.
 MOST = 10
 
 STRATEGIES = ("bayesian", "evolution", "random", "keras_tuner")
@@ -45,25 +45,8 @@ def initial_points(name, task, seed):
     found = {}
     while len(found) < INITIAL:
         values, given = real_tasks.drawn(task, rng)
-        if real_tasks.refusal(task, values) is None:
-            found.setdefault(real_tasks.identity(task, values), (values, given))
+        found.setdefault(real_tasks.identity(task, values), (values, given))
     return list(found.values())
-
-
-class Refusal:
-    """Says why values must not be tried, and how long that took.
-
-    A search takes the time off: its network is built for its training, too.
-    """
-
-    def __init__(self, task):
-        self.task, self.seconds = task, 0.0
-
-    def __call__(self, values):
-        started = time.process_time()
-        found = real_tasks.refusal(self.task, values)
-        self.seconds += time.process_time() - started
-        return found
 
 
 class Own(BayesianOptimizationOracle):
@@ -107,10 +90,6 @@ def search(scores, name, strategy, seed, trials, folder):
     if strategy == "keras_tuner":
         yield from own_search(scores, name, task, seed, trials, folder)
         return
-    hyperparameters = kt.HyperParameters()
-    if task.rate is None:
-        real_tasks.add_rate(hyperparameters)
-    refusal = Refusal(task)
     oracle = GrammarOracle(
         {"term": task.space},
         kt.Objective("loss", "min"),
@@ -119,26 +98,22 @@ def search(scores, name, strategy, seed, trials, folder):
         initial_trials=INITIAL,
         initial_terms=[values for values, _ in initial_points(name, task, seed)],
         seed=seed,
-        hyperparameters=hyperparameters,
-        refuse=refusal,
     )
     oracle.open_project(folder, f"{name}-{strategy}-{seed}")
     while True:
-        started, before = time.process_time(), refusal.seconds
+        started = time.process_time()
         asked = oracle.ask()
-        seconds = time.process_time() - started - (refusal.seconds - before)
+        seconds = time.process_time() - started
         if not asked:
             return
-        values = asked[0] if isinstance(asked[0], dict) else {"term": asked[0]}
-        row = scores(name, values)
+        row = scores(name, {"term": asked[0]})
         oracle.tell(asked[0], objective(row))
         yield row["network"], seconds
 
 
 def own_search(scores, name, task, seed, trials, folder):
-    """Yield as `search`; what is refused is told to be as good as guessing, and is no trial."""
+    """Yield as `search`."""
     oracle, values = own_oracle(name, task, seed, trials, folder)
-    spent = 0.0
     while True:
         started = time.process_time()
         with warnings.catch_warnings():
@@ -148,15 +123,12 @@ def own_search(scores, name, task, seed, trials, folder):
         if trial.status != "RUNNING":
             return
         proposed = values(len(oracle.trials) - 1, trial.hyperparameters.values)
-        spent += time.process_time() - started
-        refused = real_tasks.refusal(task, proposed) is not None
-        row = None if refused else scores(name, proposed)
-        oracle.update_trial(trial.trial_id, {"loss": CHANCE if refused else objective(row)})
+        spent = time.process_time() - started
+        row = scores(name, proposed)
+        oracle.update_trial(trial.trial_id, {"loss": objective(row)})
         trial.status = "COMPLETED"
         oracle.end_trial(trial)
-        if not refused:
-            yield row["network"], spent
-            spent = 0.0
+        yield row["network"], spent
 
 
 class Runs:
@@ -239,7 +211,7 @@ def main(arguments=None):
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--share", type=float, default=1.0, help="of the seconds of each task")
-    parser.add_argument("--tasks", nargs="+", choices=real_tasks.TASKS, default=SHORT)
+    parser.add_argument("--tasks", nargs="+", choices=real_tasks.TASKS, default=["cells"])
     parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=[*STRATEGIES])
     parser.add_argument("--data-dir", default=os.environ.get("TFDS_DATA_DIR"))
     parser.add_argument("--searches", help="keep trials in this folder, and go on with them")
@@ -262,7 +234,7 @@ def main(arguments=None):
             found = gathered(scores, runs, options)
     lines = real_report.page(found)
     print("\n".join(lines))
-    timing.write(options, [*lines, f"![best so far]({options.output.stem}.svg)"])
+    timing.write(options, [*lines, "", f"![best so far]({options.output.stem}.svg)"])
     if not options.dry_run:
         style.save(real_report.draw(found), options.output.with_suffix(".svg"))
         records.write_text(json.dumps(found) + "\n", encoding="utf-8")

@@ -1,11 +1,9 @@
 """Real tasks whose networks are trained in a few seconds on one core, for real_searches.py.
 
-`cells`: a cell of NAS-Bench-201 on CIFAR-10 of 16 × 16 pixels. `activations`: an activation
-function and the learning rate of a dense network, on MNIST of 14 × 14 pixels. `einspace`: one of
-fundamental operations, on MNIST's digits on a sphere of 12 × 12 pixels. `hierarchical`: a whole
-network, from its macro topology to the parts of its convolutions, on AddNIST of 14 × 14 pixels. A
-network is trained once, from a seed that follows from it, for 18 seconds of the processor at most,
-by Adam whose rate falls to zero, and its validation loss or error is kept in a file.
+`cells`: a cell of NAS-Bench-201 on CIFAR-10 of 16 × 16 pixels. `hierarchical`: a whole network,
+from its macro topology to the parts of its convolutions, on AddNIST of 14 × 14 pixels. A network is
+trained once, from a seed that follows from it, for 18 seconds of the processor at most, by Adam
+whose rate falls to zero, and its validation loss or error is kept in a file.
 """
 
 import dataclasses
@@ -23,17 +21,14 @@ import keras_tuner as kt
 import numpy as np
 import tensorflow as tf
 import timing
-from datasets import images, spherical, unseen
+from datasets import images, unseen
 from reporting import plural
 
 from keras_xd import grammar
 from keras_xd.grammar import primitives, spaces
-from tuner_integration.costs import exceeded
 
 OPERATIONS = ("id", "zero", "conv3x3", "conv1x1", "avg_pool")
 DIRECT = 3  # the edge of a cell from its input to its output
-# Terms of at most 7 nested nonterminals, so that no network takes minutes.
-SMALL_EINSPACE = grammar.Grammar(str(spaces.einspace()), max_depth=7)
 # Hierarchical NAS-Bench-201 with the levels it has, but fewer and smaller cells: its networks of 26
 # cells take 5 seconds of one core to trace, and 0.17 to train on a batch.
 SMALL_HIERARCHICAL = grammar.Grammar(
@@ -56,7 +51,7 @@ BETAS, EPSILON = (0.9, 0.999), 1e-7
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """One search: a grammar, what is tuned beside its term, and how a network is trained."""
+    """One search: a grammar, and how a network is trained."""
 
     space: grammar.Grammar
     dataset: str
@@ -65,24 +60,18 @@ class Task:
     validation: int
     epochs: int
     batch: int = 64
-    rate: float | None = 1e-2  # `None` if it is tuned
+    rate: float = 1e-2
     choices: int | None = None  # hyperparameters of KerasTuner; `None` for one an edge
-    operations: int | None = None  # the most that a network may have
-    multiply_adds: float | None = None  # the most that a network may have for one image
     seconds: float = 0.0  # of the processor, that every search uses at least
     test: int = 0  # images; a task that has some is scored by its error, not by its loss
 
     def words(self):
         """Return what a page says of the task."""
-        rate = f"rate {self.rate:g}" if self.rate else "the rate is searched too"
         test = f", {self.test} to test" if self.test else ""
-        limit = f"; networks of at most {self.operations} operations" if self.operations else ""
-        if self.multiply_adds:
-            limit += f" and {self.multiply_adds / 1e6:g} million multiply–adds"
         terms = f"{self.space.count(constrained=True):.2g} terms; " if self.test else ""
         return (
             f"{terms}{self.training} images for training, {self.validation} to score{test}; "
-            f"{plural(self.epochs, 'epoch')} of Adam, batches of {self.batch}, {rate}{limit}"
+            f"{plural(self.epochs, 'epoch')} of Adam, batches of {self.batch}, rate {self.rate:g}"
         )
 
 
@@ -90,31 +79,6 @@ class Task:
 TASKS = {
     "cells": Task(
         spaces.nas_bench_201_cell(), "cifar10", (16, 16, 3), 2048, 2000, 5, seconds=105.0
-    ),
-    "activations": Task(
-        spaces.activation_functions(),
-        "mnist",
-        (14, 14, 1),
-        2048,
-        4000,
-        5,
-        rate=None,
-        choices=10,
-        seconds=42.0,
-    ),
-    # Each level of `clone8` multiplies them by eight: tracing thousands takes minutes. The second
-    # limit keeps all trainings but a few below 20 seconds: some layers have 67 million weights.
-    "einspace": Task(
-        SMALL_EINSPACE,
-        "sphere",
-        (12, 12, 1),
-        2048,
-        2000,
-        4,
-        choices=12,
-        operations=100,
-        multiply_adds=15e6,
-        seconds=170.0,
     ),
     "hierarchical": Task(
         SMALL_HIERARCHICAL,
@@ -129,7 +93,6 @@ TASKS = {
     ),
 }
 
-SHORT = ("cells", "activations", "einspace")  # of 30 trials; searched unless others are asked for
 CHANCE = math.log(10)
 BATCH = 64  # of which a call is timed
 SECONDS = 18.0  # of the processor, to build, trace and train a network
@@ -140,18 +103,6 @@ def cell_text(operations):
     return f"(CELL Cell {' '.join(f'(OPS {name})' for name in operations)})"
 
 
-def _convolutions():
-    """Two convolutions of 3 × 3, and one of stride 2 that doubles the width between them."""
-
-    def computed(name):
-        return f"(IMAGE Linear1 (COMPUTE {name}))"
-
-    behind = f"(IMAGE Linear2 {computed('norm')} {computed('leaky_relu')})"
-    block = f"(IMAGE Linear2 (IMAGE Linear3 im2col3x3 (PATCH linear9to1) col2im) {behind})"
-    halved = "(HALVE Linear3 im2col3x3s2 (HALVE3 linear9to2) col2im)"
-    return f"(NET Linear3 {block} (HALVE Linear2 {halved} {behind}) (STAGE Linear1 {block}))"
-
-
 def _residual_network():
     """ResNet of this size: three blocks of two convolutions, and two that halve the image."""
     convolution = "(OPS Linear1 (CONVBLOCK Linear3 (ACT relu) (CONV conv3x3o) (NORM batch)))"
@@ -160,30 +111,21 @@ def _residual_network():
     return f"(D2 Linear3 {halved} {halved} (D0 Linear1 {block}))"
 
 
-# By hand: the block of ResNet, ReLU at thirty rates, three convolutions, a ResNet.
+# By hand: the block of ResNet, a ResNet.
 BY_HAND = {
-    "cells": [{"term": cell_text(["conv3x3", "zero", "zero", "id", "conv3x3", "zero"])}],
-    "activations": [
-        {"term": "(L2 UnaryTopo (L1 UnaryTopo (UNARY relu)))", "rate": float(rate)}
-        for rate in np.geomspace(1e-4, 1e-1, 30)
-    ],
-    "einspace": [{"term": _convolutions()}],
-    "hierarchical": [{"term": _residual_network()}],
+    "cells": {"term": cell_text(["conv3x3", "zero", "zero", "id", "conv3x3", "zero"])},
+    "hierarchical": {"term": _residual_network()},
 }
 
 
 def data(name, data_dir, *counts):
     """Return images and labels of so many samples of each part, one after the other, as tensors."""
     subset = max(counts)
-    if name == "sphere":
-        parts = spherical.load(False, data_dir, subset)
-        parts = [(images.block_means(x.astype("float32") / 255, 5), y) for x, y in parts]
+    if name == "addnist":
+        parts = unseen.load(name, images_dir=data_dir, subset=subset)
     else:
-        if name == "addnist":
-            parts = unseen.load(name, images_dir=data_dir, subset=subset)
-        else:
-            parts = images.load(name, data_dir, subset)
-        parts = [(images.block_means(x, 2), y) for x, y in parts]
+        parts = images.load(name, data_dir, subset)
+    parts = [(images.block_means(x, 2), y) for x, y in parts]
     mean, deviation = parts[0][0].mean(), parts[0][0].std()
     found = []
     for (inputs, labels), count in zip(parts, counts, strict=False):
@@ -194,36 +136,9 @@ def data(name, data_dir, *counts):
 
 def network(name, term, shape):
     """Return the model of a term, for images of this shape."""
-    if name == "activations":
-        x = inputs = keras.Input(shape)
-        x = keras.layers.Flatten()(x)
-        for number in (1, 2):
-            x = keras.layers.Dense(32, name=f"dense{number}")(x)
-            table = primitives.activation_functions()
-            function = grammar.build(term, keras.Input((32,)), table, name=f"activation{number}")
-            x = function(x)
-        return keras.Model(inputs, keras.layers.Dense(10, name="classifier")(x))
-    einspace = name == "einspace"
-    table = primitives.einspace(shape[:2]) if einspace else primitives.nas_bench_201()
-    stem = primitives.stem(8) if einspace else halving_stem
+    table = primitives.nas_bench_201()
     head = primitives.head(unseen.CLASSES["addnist"] if name == "hierarchical" else 10)
-    return grammar.build(term, keras.Input(shape), table, stem=stem, head=head)
-
-
-def refusal(task, values):
-    """Return why a network must not be trained, `None` if it may."""
-    if task.operations is None:
-        return None
-    term = task.space.parse(values["term"])
-    edges = grammar.graphs.network_graph(term).edges
-    operations = 2 + sum(edge.operation != "id" for edge in edges)  # with input and output
-    if operations > task.operations:
-        return f"{operations} operations exceed the limit {task.operations}"
-    if task.multiply_adds is None:
-        return None
-    keras.utils.clear_session()
-    built = network("einspace", term, task.shape)
-    return exceeded(built, {"multiply_adds": task.multiply_adds})
+    return grammar.build(term, keras.Input(shape), table, stem=halving_stem, head=head)
 
 
 def halving_stem(inputs):
@@ -239,10 +154,9 @@ def identity(task, values):
     """Return the text by which the score of values is kept: the same for the same network."""
     term = task.space.parse(values["term"])
     try:
-        found = grammar.graphs.network_digest(term)
+        return grammar.graphs.network_digest(term)
     except ValueError:  # a term that is no graph
-        found = hashlib.sha256(str(term).encode()).hexdigest()[:16]
-    return found if task.rate else f"{found} {values['rate']:.6g}"
+        return hashlib.sha256(str(term).encode()).hexdigest()[:16]
 
 
 def trained(name, task, values, tensors):
@@ -259,7 +173,7 @@ def trained(name, task, values, tensors):
     rng = np.random.default_rng(seed)
     order = [rng.permutation(task.training) for _ in range(task.epochs)]
     order = np.concatenate(order).reshape(-1, task.batch).astype("int32")
-    train = compiled_loop(model, x, y, task.rate or values["rate"], len(order))
+    train = compiled_loop(model, x, y, task.rate, len(order))
     train(tf.constant(order), tf.constant(started + SECONDS, tf.float64))
     logits = [
         model(other_x[start : start + 1000], training=False).numpy()
@@ -374,10 +288,9 @@ class Scores:
             file.write(json.dumps(row) + "\n")
 
     def by_hand(self, name):
-        """Return the row of the network by hand, at its best rate where that is tuned."""
-        rows = [self(name, values) for values in BY_HAND[name]]
-        best = min(rows, key=objective)
-        return self.measured(name, best["network"], best)
+        """Return the row of the network by hand."""
+        row = self(name, BY_HAND[name])
+        return self.measured(name, row["network"], row)
 
     def measured(self, name, network, other):
         """Return the row of a network with its size, and its times beside those of another one.
@@ -428,18 +341,11 @@ def hyperparameters(task):
     else:
         for number in range(task.choices):
             found.Float(f"choice{number}", 0.0, 1.0)
-    if task.rate is None:
-        add_rate(found)
     return found
 
 
-def add_rate(found):
-    """Declare the learning rate."""
-    found.Float("rate", 1e-4, 1e-1, sampling="log")
-
-
 def decoded(task, given):
-    """Return the values, term and rate, of KerasTuner's hyperparameters.
+    """Return the values, a term, of KerasTuner's hyperparameters.
 
     A cell that does not connect gets the identity from its input to its output. A derivation with
     more choices than hyperparameters makes the others at random, always the same ones.
@@ -455,8 +361,7 @@ def decoded(task, given):
     else:
         numbers = [min(given[f"choice{i}"], math.nextafter(1.0, 0.0)) for i in range(task.choices)]
         term = task.space.sample(Choices(numbers, np.random.default_rng(0)))
-    rate = {} if task.rate else {"rate": given["rate"]}
-    return {"term": str(term), **rate}
+    return {"term": str(term)}
 
 
 def drawn(task, rng):
@@ -471,7 +376,4 @@ def drawn(task, rng):
         # What a short derivation does not ask for does not matter.
         numbers = [*choices.made, *rng.random(task.choices)][: task.choices]
         given = {f"choice{number}": value for number, value in enumerate(numbers)}
-    values = {"term": str(term)}
-    if task.rate is None:
-        values["rate"] = given["rate"] = float(10 ** rng.uniform(-4, -1))
-    return values, given
+    return {"term": str(term)}, given

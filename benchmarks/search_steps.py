@@ -118,22 +118,21 @@ def main(arguments=None):
     parser.add_argument("--batch", type=int, help="batch size, for a quick check")
     parser.add_argument("--size", type=int, help="size of the inputs, for a quick check")
     options = parser.parse_args(arguments)
-    lines = [
-        "# A training step of a search",
-        "",
-        f"Written by `python benchmarks/search_steps.py`; {timing.versions()}, {os.cpu_count()} "
-        f"cores, depth {options.depth}, float32, SGD with momentum, medians of "
-        f"{options.rounds * (options.steps - 1)} steps in {options.rounds} rounds.",
-        "",
-        *timing.head("model", "batch", "step", "passes", "ms", "times the plain step", "target"),
-    ]
+    rows = timing.head("model", "batch", "step", "passes", "ms", "times the plain step", "target")
     for name in options.cases:
         times = medians(name, options)
         for contestant, taken in times.items():
             passes, target = MODES.get(contestant, (1, None))
             cells = [name, options.batch_size, contestant, passes, f"{taken:.1f}"]
             cells += [f"{taken / times['plain']:.2f}", f"≤ {target}" if target else ""]
-            lines.append(timing.row(*cells))
+            rows.append(timing.row(*cells))
+    lines = timing.page(
+        "A training step of a search",
+        f"Written by `python benchmarks/search_steps.py`; {timing.versions()}, {os.cpu_count()} "
+        f"cores, depth {options.depth}, float32, SGD with momentum, medians of "
+        f"{options.rounds * (options.steps - 1)} steps in {options.rounds} rounds.",
+        rows,
+    )
     return timing.write(options, lines)
 
 

@@ -141,17 +141,15 @@ def main(arguments=None):
     packages = [*timing.PACKAGES, *(["torch"] if options.fly else [])]
     threads = os.environ.get("TF_NUM_INTRAOP_THREADS", os.cpu_count())
     peer = " --fly ../fly" if options.fly else ""
-    lines = [
-        "# Structured kernels compared with dense ones",
-        "",
+    lines = timing.page(
+        "Structured kernels compared with dense ones",
         f"Written by `python benchmarks/structured.py{peer}`; {timing.versions(packages)}, "
         f"{threads} of {os.cpu_count()} cores, float32, forward. ×: the time of `Dense` by the "
         "faster of graph and XLA, divided by that of the layer; in bold from "
         f"{FAST} on. Floor: what × would be by multiply–adds and bytes at the rates of `Dense`; "
         "smaller products may run at higher rates. The torch product is beside `torch.nn.Linear`.",
-        "",
-        *table(options),
-    ]
+        table(options),
+    )
     return timing.write(options, lines)
 
 

@@ -2,7 +2,7 @@
 
     python examples/quickstart.py
     python examples/quickstart.py --seeds 3
-    python examples/quickstart.py --seeds 3 --split validation --space k_operation
+    python examples/quickstart.py --seeds 3 --split validation
 
 Images whose rows and columns are permuted, all in the same way, hold the same information as
 before, but a convolution is the wrong operation for them. The script turns a backbone CNN into a
@@ -25,6 +25,7 @@ import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import fitting
 import keras
 import numpy as np
 import parsing
@@ -45,11 +46,9 @@ WEIGHTS_RATE, ARCHITECTURE_RATE = 3e-2, 3e-3
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-def search_operations(
-    backbone, train, weights_optimizer, architecture_optimizer, path, to="xd", **fit
-):
+def search_operations(backbone, train, weights_optimizer, architecture_optimizer, path, **fit):
     """Rewrite, search, finalize, export: the road that this package is made for."""
-    space = keras_xd.rewrite(backbone, to=to, depth=1)
+    space = keras_xd.rewrite(backbone, to="xd", depth=1)
 
     search = keras_xd.SearchModel(space)
     search.compile(
@@ -104,19 +103,14 @@ def run(kind, seed, train, test, options):
     def batches():
         return Batches(*train, batch_size=options.batch_size, seed=seed)
 
-    def adam(rate):
-        steps = options.epochs * len(batches())
-        return keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(rate, steps))
-
+    steps = options.epochs * len(batches())
     fit = {"epochs": options.epochs, "shuffle": False, "verbose": 0}
     keras.utils.set_random_seed(seed)
     backbone = make_backbone(train[0].shape[1:], FILTERS)
 
     clock, path = reporting.EpochClock(), options.output / f"search_{kind}_{seed}"
-    optimizers = adam(WEIGHTS_RATE), adam(ARCHITECTURE_RATE)
-    search = search_operations(
-        backbone, batches(), *optimizers, path, options.space, callbacks=[clock], **fit
-    )
+    optimizers = (fitting.adam(rate, steps) for rate in (WEIGHTS_RATE, ARCHITECTURE_RATE))
+    search = search_operations(backbone, batches(), *optimizers, path, callbacks=[clock], **fit)
     searched = measure(search, path, test, clock)
     if seed == 0:
         figure = plot_operators(backbone.get_layer("conv1"), search.model.get_layer("conv1"))
@@ -126,7 +120,8 @@ def run(kind, seed, train, test, options):
     dense = make_dense(train[0].shape[1:], FILTERS)
     for name, model in (("backbone", backbone), ("dense", dense)):
         clock, path = reporting.EpochClock(), options.output / f"{name}_{kind}_{seed}"
-        train_plain(model, batches(), adam(WEIGHTS_RATE), path, callbacks=[clock], **fit)
+        optimizer = fitting.adam(WEIGHTS_RATE, steps)
+        train_plain(model, batches(), optimizer, path, callbacks=[clock], **fit)
         measured[name] = measure(model, path, test, clock)
     return {**measured, "search": searched}
 
@@ -140,7 +135,7 @@ def measure(model, path, test, clock):
     return {
         "accuracy": float(np.mean(logits.argmax(axis=-1) == test[1])),
         "seconds": statistics.median(clock.seconds),  # the first epoch includes the tracing
-        "parameters": sum(int(np.prod(v.shape)) for v in model.trainable_variables),
+        "parameters": reporting.count(model.trainable_variables),
         "bytes": sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
     }
 
@@ -168,23 +163,25 @@ def table(runs):
 
 def page(settings, runs, written):
     """Return the page of the records."""
-    return (
-        "# Digits, plain and permuted\n\n"
-        f"Written by `{written['command']}`; {written['versions']}; threads: {written['threads']}."
-        f"\n\nAccuracy on {settings['images']} {settings['split']} images after "
+    return reporting.markdown(
+        "Digits, plain and permuted",
+        reporting.written_by(f"`{written['command']}`", written),
+        f"Accuracy on {settings['images']} {settings['split']} images after "
         f"{settings['epochs']} epochs, mean ± standard deviation over {len(runs['plain'])} seeds; "
         "seconds are the median over epochs. Search and backbone start from the same weights; "
-        "permuted: rows and columns, in one order a seed.\n\n"
-        f"{table(runs).strip()}\n"
+        "permuted: rows and columns, in one order a seed.",
+        table(runs),
     )
 
 
 def save(options, runs, images):
     """Write the records beside the models."""
-    names = ("epochs", "batch_size", "subset", "space", "split")
-    values = {f"--{name.replace('_', '-')}": getattr(options, name) for name in names}
-    usual = {f"--{name.replace('_', '-')}": getattr(parse([]), name) for name in names}
-    more = "".join(f" {name} {value}" for name, value in values.items() if value != usual[name])
+    usual = vars(parse([]))
+    more = "".join(
+        f" --{name.replace('_', '-')} {getattr(options, name)}"
+        for name in ("epochs", "batch_size", "subset", "split")
+        if getattr(options, name) != usual[name]
+    )
     written = {
         "command": f"python examples/quickstart.py --seeds {options.seeds}{more}",
         "versions": reporting.backend_versions(),
@@ -201,8 +198,6 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parsing.add(parser, positive, epochs=40, seeds=1, batch_size=64)
     parsing.add(parser, positive, subset=(None, "use at most so many images of each split"))
-    spaces = {"choices": ("xd", "k_operation"), "help": "the latter is XD without b and C"}
-    parser.add_argument("--space", default="xd", **spaces)
     parser.add_argument("--split", default="test", choices=("validation", "test"))
     parser.add_argument("--output", help="folder to make; by default a fresh temporary one")
     options = parser.parse_args(arguments)

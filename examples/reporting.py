@@ -1,6 +1,7 @@
 """What the reports of the experiments share: finished runs, commands and tables."""
 
 import argparse
+import contextlib
 import datetime
 import json
 import math
@@ -11,7 +12,7 @@ import statistics
 import time
 
 import keras
-from timing import table, versions  # noqa: F401  # tables of the reports
+from timing import page, table, versions  # noqa: F401  # tables of the reports
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 ENDINGS = ("md", "json")
@@ -119,12 +120,19 @@ def backend_versions():
     return versions((keras.backend.backend(), "keras"))
 
 
-def open_results(parser, options, name, page, settings, command="", **more):
-    """Return the `Results` of an experiment, or end with the parser's error."""
+@contextlib.contextmanager
+def refusing(parser):
+    """End with the parser's error where there is a `ValueError`."""
     try:
-        return Results(name, page, options.output, settings, command, options.overwrite, **more)
+        yield
     except ValueError as error:
         parser.error(str(error))
+
+
+def open_results(parser, options, name, page, settings, command="", **more):
+    """Return the `Results` of an experiment, or end with the parser's error."""
+    with refusing(parser):
+        return Results(name, page, options.output, settings, command, options.overwrite, **more)
 
 
 def run_all(results, keys, run, line):
@@ -133,6 +141,41 @@ def run_all(results, keys, run, line):
         print(line(results.obtain(key, run, *key)), flush=True)
     print(f"\n{results.paths['md'].read_text(encoding='utf-8')}")
     return results
+
+
+# Rates, chosen with the first seed
+
+
+def chosen(runs, method, seed=None):
+    """Return the run of a method whose mean error on samples for validation is the least.
+
+    Only runs of one seed, by default the first, are compared; `None` if there is none.
+    """
+    seed = min(run["seed"] for run in runs) if seed is None else seed
+    own = select(runs, method=method, seed=seed)
+    return min(own, key=lambda run: statistics.mean(run["validation"]), default=None)
+
+
+def of_rates(runs, method):
+    """Return the runs of a method that have the chosen rates, by seed."""
+    best = chosen(runs, method)
+    own = select(runs, method=method, rates=best["rates"]) if best else []
+    return sorted(own, key=lambda run: run["seed"])
+
+
+def run_rates(results, options, rates, run, line, repeated):
+    """Run methods with all of their rates; the repeated ones with the best and more seeds, too."""
+    first, *others = options.seeds
+
+    def obtain(*key):
+        print(line(results.obtain(key, run, *key)), flush=True)
+
+    for method in options.methods:
+        for own in rates[method]:
+            obtain(method, first, list(own) if isinstance(own, tuple) else own)
+    for method in (method for method in options.methods if method in repeated):
+        for seed in others:
+            obtain(method, seed, chosen(results.runs, method, first)["rates"])
 
 
 # Arguments and commands
@@ -273,7 +316,22 @@ class EpochClock(keras.callbacks.Callback):
         self.seconds.append(round(time.perf_counter() - self.start, 3))
 
 
-# Tables
+# Pages
+
+
+def markdown(title, *parts):
+    """Return the text of a page of paragraphs and lists of lines."""
+    return "\n".join(page(title, *parts)) + "\n"
+
+
+def written_by(what, written):
+    """Return the first sentence of a page, on the commands that wrote it."""
+    return f"Written by {what}; {written['versions']}; threads: {written['threads']}."
+
+
+def points(lines):
+    """Return the lines of a list."""
+    return [f"- {line}" for line in lines]
 
 
 def cell(values, seeds, digits, missing="–"):

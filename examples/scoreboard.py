@@ -48,6 +48,7 @@ import keras_xd
 SEEDS = (0, 1, 2)
 SHARE = 0.2  # of the updates, for each trial of a setting
 SMALL_UPDATES = 10
+XD = {"frequency_bias": False, "channel_gates": False}
 KEY = ("task", "method", "seed")
 
 
@@ -56,14 +57,14 @@ def updates(task, small, share=1.0):
     return max(SMALL_UPDATES, round(share * (SMALL_UPDATES if small else task.updates)))
 
 
-def choose(name, method, seed, small, xd_options):
+def choose(name, method, seed, small):
     """Return the record of the small search of a method's settings."""
     task = TASKS[name]
     data = task.load(SEEDS[0], small)
     begin = time.process_time()
 
     def fit(backbone, share, **setting):
-        training = Training(task, data, SEEDS[0], updates(task, small, share), xd_options)
+        training = Training(task, data, SEEDS[0], updates(task, small, share), XD)
         return training.run(method, backbone, **setting)
 
     choice = keras_xd.evaluation.choose_settings(
@@ -84,12 +85,12 @@ def choose(name, method, seed, small, xd_options):
     }
 
 
-def run(name, method, seed, small, setting, xd_options):
+def run(name, method, seed, small, setting):
     """Train a method on a task; return what was measured."""
     task = TASKS[name]
     data = task.load(seed, small)
     keras.utils.set_random_seed(seed)
-    training = Training(task, data, seed, updates(task, small), xd_options)
+    training = Training(task, data, seed, updates(task, small), XD)
     found = training.run(method, start(task, data, method, seed), **setting)
     times = timing.milliseconds([found, task.network(data)], data.shape, (1, 64))
     return {
@@ -112,13 +113,12 @@ def _rounded(value):
     return round(value, 5) if math.isfinite(value) else None
 
 
-def describe(small, extras):
+def describe(small):
     """Return the settings that the results depend on."""
     rates = ", ".join(f"{rate:g}" for rate in RATES)
     pairs = ", ".join(f"{rate:g} / {factor}" for rate, factor in PAIRS)
     return {
         "small": small,
-        "extras": extras,  # frequency bias and gates of XD
         "seeds": list(SEEDS),
         "batches": "with the same batches for one seed",
         "tasks": {
@@ -161,14 +161,11 @@ def parse(arguments):
     parser = reporting.parser(__doc__)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parsing.add_runs(parser, SEEDS, METHODS)
-    without = "XD without b and C, into an --output of its own"
-    parser.add_argument("--no-extras", action="store_true", help=without)
     parser.add_argument("--small", action="store_true", help="made-up data and few updates")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
-    flags = ["--small"] * options.small + ["--no-extras"] * options.no_extras
-    command = " ".join(["python", "examples/scoreboard.py", *flags])
-    settings, page = describe(options.small, not options.no_extras), scoreboard_report.page
+    command = "python examples/scoreboard.py" + " --small" * options.small
+    settings, page = describe(options.small), scoreboard_report.page
     return options, reporting.open_results(
         parser, options, "scoreboard", page, settings, command, key=KEY
     )
@@ -176,13 +173,12 @@ def parse(arguments):
 
 def main(arguments=None):
     options, results = parse(arguments)
-    xd_options = {"frequency_bias": False, "channel_gates": False} if options.no_extras else {}
 
     def measured(name, method, seed):
         if seed == CHOICE:
-            return choose(name, method, seed, options.small, xd_options)
+            return choose(name, method, seed, options.small)
         setting = results.find(name, method, CHOICE)["setting"]
-        record = run(name, method, seed, options.small, setting, xd_options)
+        record = run(name, method, seed, options.small, setting)
         keras.utils.clear_session()
         return record
 

@@ -115,6 +115,13 @@ def table(cells, rows):
     return [*head(*cells), *(f"| {' | '.join(map(str, values))} |" for values in rows), ""]
 
 
+def page(title, *parts):
+    """Return the lines of a page of paragraphs and lists of lines; empty ones are left out."""
+    parts = (part if isinstance(part, str) else "\n".join(part) for part in parts)
+    parts = [part.strip("\n") for part in (f"# {title}", *parts)]
+    return "\n\n".join(filter(None, parts)).split("\n")
+
+
 def write(options, lines):
     """Write the lines of a page, unless `--dry-run` is given; return them."""
     if not options.dry_run:

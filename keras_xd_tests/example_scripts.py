@@ -1,6 +1,7 @@
 """The scripts of `examples` and `benchmarks` as modules, which stand outside of the package."""
 
 import contextlib
+import importlib
 import inspect
 import pathlib
 import sys
@@ -23,6 +24,12 @@ def on_path(folder=EXAMPLES):
         yield
     finally:
         sys.path[:] = before
+
+
+def load(name, folder=EXAMPLES):
+    """Return a module of a folder by its name."""
+    with on_path(folder):
+        return importlib.import_module(name)
 
 
 def evolve_shortly(patch):

@@ -1,6 +1,5 @@
 """The benchmark of layers on an accelerator runs in a small setting, on the CPU."""
 
-import importlib
 import os
 import subprocess
 import sys
@@ -10,9 +9,8 @@ import pytest
 
 from keras_xd_tests import example_scripts, programs
 
-with example_scripts.on_path(example_scripts.BENCHMARKS):
-    gpu = importlib.import_module("gpu")
-    gpu_backends = importlib.import_module("gpu_backends")
+gpu = example_scripts.load("gpu", example_scripts.BENCHMARKS)
+gpu_backends = example_scripts.load("gpu_backends", example_scripts.BENCHMARKS)
 
 PROGRAM = """HloModule jit_f, entry_computation_layout={(f32[2,2]{1,0})->f32[2,2]{1,0}}
 

@@ -89,15 +89,6 @@ def test_shapes_must_be_equal():
         RelativeL2()(np.ones((2, 4, 3)), np.ones((2, 4)))
 
 
-def test_models_with_it_are_saved(tmp_path, rng):
-    model = keras.Sequential([keras.Input((4, 1)), keras.layers.Dense(1)])
-    model.compile("sgd", RelativeL2(reduction="sum", name="error"))
-    model.save(tmp_path / "model.keras")
-    loss = keras.models.load_model(tmp_path / "model.keras").loss
-    assert isinstance(loss, RelativeL2) and loss.get_config() == model.loss.get_config()
-    assert (loss.reduction, loss.name) == ("sum", "error")
-
-
 def h1_by_numpy(function, lengths, method):
     """Return ‖f‖² of a sample `(*sizes, channels)`."""
     total = np.sum(function**2)

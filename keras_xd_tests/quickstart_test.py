@@ -1,7 +1,6 @@
 """The quickstart runs in a small setting, and its data are what they are said to be."""
 
 import contextlib
-import importlib
 import io
 import tempfile
 
@@ -9,16 +8,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_xd_tests.example_scripts import on_path
+from keras_xd_tests.example_scripts import load
 
 SMALL = ("--subset", "60", "--epochs", "1", "--batch-size", "60")
 
 
-with on_path():
-    quickstart = importlib.import_module("quickstart")
-    digits = importlib.import_module("datasets.digits")
-    images = importlib.import_module("datasets.images")
-    permutation = importlib.import_module("datasets.permutation")
+quickstart = load("quickstart")
+digits = load("datasets.digits")
+images = load("datasets.images")
+permutation = load("datasets.permutation")
 
 
 def refusal(capsys, *arguments):
@@ -97,17 +95,6 @@ def test_an_export_that_is_not_the_model_is_noticed(tmp_path):
     backbone.get_layer("logits").bias.assign(np.ones(10))
     with pytest.raises(RuntimeError, match="differs from the trained model"):
         quickstart.measure(backbone, tmp_path / "export", test, clock)
-
-
-@pytest.mark.real_data("TFDS_DATA_DIR", "cifar10")
-def test_images_are_split(data_path):
-    train, validation, test = images.load("cifar10", data_path.parent, subset=5)
-    for inputs, labels in (train, validation, test):
-        assert inputs.shape == (5, 32, 32, 3) and inputs.dtype == "float32"
-        assert 0 <= inputs.min() < 0.3 and 0.7 < inputs.max() <= 1
-        assert labels.shape == (5,) and set(labels) <= set(range(10))
-    pairs = [(train, validation), (train, test), (validation, test)]
-    assert not any(np.array_equal(a[0], b[0]) for a, b in pairs)
 
 
 def test_nonsense_is_refused(tmp_path, capsys):

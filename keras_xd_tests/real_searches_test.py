@@ -43,12 +43,10 @@ def test_numbers_of_keras_tuner_give_the_drawn_term(name):
 @pytest.mark.parametrize("name", TASKS)
 def test_a_network_by_hand_is_of_its_space(name):
     task = TASKS[name]
-    for values in real_tasks.BY_HAND[name]:
-        task.space.check(task.space.parse(values["term"]))
-        assert real_tasks.refusal(task, values) is None
-        assert ("rate" in values) == (task.rate is None)
+    values = real_tasks.BY_HAND[name]
+    task.space.check(task.space.parse(values["term"]))
     found = real_tasks.size(name, task, values, values)
-    parameters = {"cells": 1586, "activations": 7690, "einspace": 4570, "hierarchical": 43_980}
+    parameters = {"cells": 1586, "hierarchical": 43_980}
     assert found["parameters"] == parameters[name]
     assert len(found["milliseconds"]) == 2 and min(found["milliseconds"]) > 0
 
@@ -78,19 +76,10 @@ def small(monkeypatch):
 
 
 def test_all_searches_run_with_equal_first_points_and_are_reported(small, tmp_path, capsys):
-    words = [
-        "--tasks",
-        "activations",
-        "--seeds",
-        "2",
-        "--trials",
-        "4",
-        "--output",
-        str(tmp_path / "real_searches.md"),
-    ]
+    words = ["--seeds", "2", "--trials", "4", "--output", str(tmp_path / "real_searches.md")]
     words += ["--searches", str(tmp_path / "kept"), "--share", "0"]
     found = real_searches.main(words)
-    runs = found["runs"]["activations"]
+    runs = found["runs"]["cells"]
     assert list(runs) == [*real_searches.STRATEGIES]
     for seed in range(2):
         firsts = [[network for network, _ in whole[seed][:3]] for whole in runs.values()]
@@ -98,9 +87,9 @@ def test_all_searches_run_with_equal_first_points_and_are_reported(small, tmp_pa
         assert all(len(whole[seed]) == 4 for whole in runs.values())
     page = (tmp_path / "real_searches.md").read_text()
     assert all(f"| {name} | " in page for name in runs) and "2 seeds" in page
-    hand = found["networks"]["activations"][found["by_hand"]["activations"]]
+    hand = found["networks"]["cells"][found["by_hand"]["cells"]]
     line = next(line for line in page.splitlines() if line.startswith("| by hand | "))
-    assert f" {real_searches.objective(hand):.4f} | 0.5000 | 7,690 | 1 | " in line
+    assert f" {real_searches.objective(hand):.4f} | 0.5000 | 1,586 | 1 | " in line
     assert json.loads((tmp_path / "real_searches.json").read_text()) == found
     # What was kept is not run again; a page can be written anew from its file.
     assert real_searches.main(words) == found

@@ -61,13 +61,6 @@ def test_phases_are_shares_of_the_epochs():
         assert phases["warmup_epochs"] + phases["cooldown_epochs"] < epochs
 
 
-def test_data_choose_among_settings_of_xd_alone():
-    rates = {data: recipes.recipe("xd", data).rate for data in recipes.DATA}
-    assert rates == {"images": 1e-4, "unordered": 1e-3, "fields": 1e-3, "sequences": 2e-4}
-    assert recipes.recipe("xd", "unordered").rewrite_options == {"depth": 3}
-    assert recipes.recipe("dash", "images") == recipes.recipe("dash")
-
-
 def test_a_rate_falls_to_zero_or_stays():
     recipe = recipes.recipe("dash")
     constant, falling = recipe.architecture_optimizer(), recipe.architecture_optimizer(steps=10)

@@ -15,7 +15,6 @@ from keras_xd.grammar import parse
 from keras_xd.grammar.graphs import network_graph
 from keras_xd.grammar.topologies import linear
 from keras_xd.kmatrix.radix import factorise
-from keras_xd.layers.fourier import fft_convolution
 from keras_xd.layers.k.k_dense import KDense, KLayer
 
 SIDES = (10**6, 10**12 + 39, 10**18)
@@ -134,15 +133,6 @@ def test_padded_sizes_up_to_the_largest_are_found(radix):
     assert time.process_time() - start < 15
 
 
-@pytest.mark.parametrize("side", SIDES)
-def test_plans_of_large_sides_are_made_at_once(side):
-    """Nothing is as large as the side but the inputs."""
-    start = time.process_time()
-    layers.DashConv1D(2, 3).build((None, side, 2))
-    assert fft_convolution.fast_length(side) >= side
-    assert time.process_time() - start < 5
-
-
 @pytest.mark.parametrize("layer", finalized_layers(), ids=lambda layer: type(layer).__name__)
 def test_sizes_of_finalized_layers_in_files_are_bounded(layer):
     """One large integer in a configuration: the layer is refused, or is no larger by that."""
@@ -158,13 +148,6 @@ def test_sizes_of_finalized_layers_in_files_are_bounded(layer):
         assert copy.count_params() < 10**6
     assert count > 1
     assert time.process_time() - start < 5
-
-
-def test_fast_lengths_are_the_smallest():
-    numbers = sorted(2**a * 3**b * 5**c for a in range(12) for b in range(8) for c in range(6))
-    for least in range(1, 2000):
-        expected = next(number for number in numbers if number >= least)
-        assert fft_convolution.fast_length(least) == expected
 
 
 @pytest.mark.parametrize("name", ["keras.utils.plot_model", "keras.config.set_floatx"])

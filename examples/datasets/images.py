@@ -1,5 +1,7 @@
 """MNIST, CIFAR-10 and CIFAR-100 through tensorflow-datasets."""
 
+import numpy as np
+
 from datasets.plain_files import check_subset
 
 NAMES = ("mnist", "cifar10", "cifar100")
@@ -46,6 +48,20 @@ def load(name, data_dir=None, subset=None):
         )
         result.append((images.astype("float32") / 255, labels))
     return tuple(result)
+
+
+def load_bytes(name, data_dir=None, subset=None):
+    """Return `(train, test)` as uint8 images; those for validation are with the former."""
+    parts = load(name, data_dir, subset)
+    return joined([(np.round(images * 255).astype("uint8"), y) for images, y in parts], subset)
+
+
+def joined(parts, subset=None):
+    """Return the samples for training and validation together, and those for testing."""
+    train, validation, test = parts
+    return tuple(
+        np.concatenate(pair)[:subset] for pair in zip(train, validation, strict=True)
+    ), test
 
 
 def block_means(pixels, width):

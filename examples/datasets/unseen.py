@@ -38,8 +38,7 @@ def load(name, data_dir=None, images_dir=None, subset=None, seed=0):
     if data_dir is not None:
         return tuple(_read(data_dir, name, part, subset) for part in PARTS)
     source = "cifar10" if name == "cifartile" else "mnist"
-    train, validation, test = images.load(source, images_dir)
-    train = tuple(np.concatenate(pair) for pair in zip(train, validation, strict=True))
+    train, test = images.joined(images.load(source, images_dir))
     result = []
     for part, (number, (pixels, labels)) in enumerate(
         zip(SIZES[name], (train, train, test), strict=True)

@@ -10,7 +10,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # the folder examples
 
 import keras
-import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -48,17 +47,6 @@ def save(drawn, options):
         few.save(options.path, optimize=True)
     seconds = f"{time.perf_counter() - STARTED:.0f} s, {time.process_time():.0f} s of a core"
     print(f"{options.path}: {options.path.stat().st_size / 1000:.0f} kB, {seconds}")
-
-
-def adam(rate, steps, weight_decay=None):
-    """Return Adam whose rate falls to 0 along a cosine."""
-    schedule = keras.optimizers.schedules.CosineDecay(rate, steps)
-    return keras.optimizers.Adam(schedule, weight_decay=weight_decay)
-
-
-def accuracy(model, data):
-    """Return the share of right answers."""
-    return float(np.mean(model.predict(data[0], verbose=0).argmax(axis=-1) == data[1]))
 
 
 def count(number, noun):

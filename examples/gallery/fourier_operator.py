@@ -9,6 +9,7 @@ over channels of the absolute values of the matrix in the Fourier basis.
 """
 
 import common
+import fitting
 import keras
 import numpy as np
 from datasets import pde
@@ -31,12 +32,11 @@ def train(method, data, epochs, setting, seed):
     batches = Batches(*data[0], batch_size=20, seed=seed)
     steps = epochs * len(batches)
     loss = keras_xd.losses.RelativeL2(reduction="sum")
-    rates = [common.adam(3e-3, steps)]
+    optimizers = [fitting.adam(3e-3, steps)]
     if method == "XD":
-        model = keras_xd.SearchModel(model)
         # Fast, to move far; the decay removes frequencies of which the loss says nothing.
-        rates.append(common.adam(1.2e-2, steps, weight_decay=0.2))
-    model.compile(*rates, loss=loss, jit_compile=False)
+        optimizers.append(fitting.adam(1.2e-2, steps, weight_decay=0.2))
+    model = fitting.compiled(model, *optimizers, loss=loss, jit_compile=False)
 
     def error(model):
         return pde_experiment.mean_error(model, *data[1])

@@ -9,6 +9,7 @@ responses are those of one channel to impulses at three places.
 """
 
 import common
+import fitting
 import keras
 import numpy as np
 import permuted_images
@@ -41,7 +42,7 @@ def measured(kind, seed, epochs, filters, count):
     # The filter of the largest kernel, chosen before anything is looked at.
     norms = np.sum(np.asarray(layer.kernel) ** 2, axis=(0, 1, 2))
     responses = [impulse_responses(x, PLACES, filter=int(norms.argmax())) for x in (start, layer)]
-    scores = [common.accuracy(model, test) for model in (plain, searched, dense)]
+    scores = [fitting.accuracy(model, *test) for model in (plain, searched, dense)]
     return scores, responses, (image[..., 0], test[0][0][..., 0])
 
 

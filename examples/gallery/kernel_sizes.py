@@ -8,6 +8,7 @@ values before the mask, the same for all data, make the size count.
 """
 
 import common
+import fitting
 import keras
 import numpy as np
 from keras import ops
@@ -70,7 +71,7 @@ def search(taps, epochs, count):
     )
     model = keras_xd.SearchModel(keras.Sequential([keras.Input((POINTS, 1)), layer]))
     steps = epochs * -(-count // 32)
-    model.compile(common.adam(0.01, steps), common.adam(0.02, steps), "mse")
+    model.compile(fitting.adam(0.01, steps), fitting.adam(0.02, steps), "mse")
     log = Taps()
     model.fit(*train, batch_size=32, epochs=epochs, verbose=0, callbacks=[log])
     predicted = model.predict(test[0], verbose=0)

@@ -8,6 +8,7 @@ search began with and as it ended, in the order before the permutation.
 """
 
 import common
+import fitting
 import keras
 import numpy as np
 from datasets import digits, permutation
@@ -38,12 +39,9 @@ def trained(model, train, epochs, seed=SEED):
     """Train a network, or search the operations of a rewritten one."""
     batches = Batches(*train, batch_size=64, seed=seed)
     steps = epochs * len(batches)
-    if keras_xd.architecture_variables(model):
-        model = keras_xd.SearchModel(model)
-        optimizers = common.adam(3e-2, steps), common.adam(3e-3, steps)
-        model.compile(*optimizers, loss=common.LOSS)
-    else:
-        model.compile(common.adam(3e-2, steps), common.LOSS)
+    rates = (3e-2, 3e-3) if keras_xd.architecture_variables(model) else (3e-2,)
+    optimizers = [fitting.adam(rate, steps) for rate in rates]
+    model = fitting.compiled(model, *optimizers, loss=common.LOSS)
     model.fit(batches, epochs=epochs, shuffle=False, verbose=0)
     return model
 
@@ -84,7 +82,7 @@ def main(arguments=None):
     plain = backbone(filters)
     searched = trained(keras_xd.rewrite(plain), train, epochs)
     plain = trained(plain, train, epochs)
-    scores = [common.accuracy(model, test) for model in (plain, searched)]
+    scores = [fitting.accuracy(model, *test) for model in (plain, searched)]
 
     found = searched.model.get_layer("conv1")
     start = at_start(found)

@@ -9,6 +9,7 @@ kernel, as the convolution that the search began with and as it ended.
 """
 
 import common
+import fitting
 import keras
 import numpy as np
 from permuted_images import at_start, backbone, trained
@@ -46,7 +47,7 @@ def main(arguments=None):
     plain = backbone(filters, (STEPS, 1), kernel_size=5, classes=2)
     searched = trained(keras_xd.rewrite(plain), train, epochs)
     plain = trained(plain, train, epochs)
-    scores = [common.accuracy(model, test) for model in (plain, searched)]
+    scores = [fitting.accuracy(model, *test) for model in (plain, searched)]
 
     found = searched.model.get_layer("conv1")
     maps = [operator_matrix(found, filter=f) for f in range(filters)]

@@ -1,7 +1,5 @@
 """What is chosen by the kind of device computes the same."""
 
-import types
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,26 +8,6 @@ from keras_xd import layers
 from keras_xd.core import devices
 from keras_xd.kmatrix import product
 from keras_xd.layers.xd import functional
-
-
-def asked(monkeypatch, backend, names=(), kind="cpu"):
-    """Return the answer where the module sees a Keras on another backend and other devices."""
-    tensor = types.SimpleNamespace(device=types.SimpleNamespace(type=kind))
-    seen = types.SimpleNamespace(
-        backend=types.SimpleNamespace(backend=lambda: backend),
-        distribution=types.SimpleNamespace(list_devices=lambda: names),
-        ops=types.SimpleNamespace(zeros=lambda shape: tensor),
-    )
-    monkeypatch.setattr(devices, "keras", seen)
-    return devices.has_accelerator.__wrapped__()
-
-
-@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
-@pytest.mark.parametrize(
-    ("names", "found"), [(["cpu:0", "cpu:1"], False), (["gpu:0"], True), (["cpu:0", "tpu:0"], True)]
-)
-def test_devices_that_keras_lists(backend, names, found, monkeypatch):
-    assert asked(monkeypatch, backend, names) == found
 
 
 def test_an_accelerator_gets_whole_tensors(monkeypatch):

@@ -159,23 +159,6 @@ def test_frozen_architecture_stays_in_a_compiled_model(optimizer):
     assert not np.array_equal(model.layers[0].kernel.numpy(), kernel)
 
 
-def test_frozen_architecture_is_saved(tmp_path):
-    x, y = classification_data()
-    model = searchable.freeze_architecture(gated_model())
-    model.compile("adam", "sparse_categorical_crossentropy")
-    model.fit(x, y, verbose=0)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    (gates,) = searchable.architecture_variables(loaded)
-    assert not gates.trainable
-    assert len(loaded.optimizer.variables) == len(model.optimizer.variables)
-    assert loaded.fit(x, y, verbose=0).history == model.fit(x, y, verbose=0).history
-    free = gated_model()
-    free.save(tmp_path / "free.keras")
-    loaded = keras.models.load_model(tmp_path / "free.keras")
-    assert all(v.trainable for v in searchable.architecture_variables(loaded))
-
-
 DRAWN = 15  # embeddings, kernels and recurrent kernels of the model below
 
 

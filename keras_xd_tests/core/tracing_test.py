@@ -1,11 +1,9 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
 
 from keras_xd.core import tracing
-from keras_xd.layers import XDConv1D
 
 
 def scaled_sum(factor, x, weights):
@@ -53,48 +51,3 @@ def test_it_is_traced_once_for_all_calls():
         if node.type == "PartitionedCall"
     ]
     assert len(calls) == 4 and len(set(calls)) == 2  # forward and backward, twice each
-
-
-@pytest.mark.tensorflow("compiles with XLA")
-def test_what_xla_compiles_has_no_calls():
-    """The gradient of a call would read its constants, and XLA compile the batch as one."""
-    part = tracing.traced_once(lambda x: (ops.transpose(x, (1, 0)) @ x, [ops.sum(x)]))
-
-    @tf.function(jit_compile=True)
-    def gradient(x):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            loss = tf.reduce_sum(part(x)[0])
-        return tape.gradient(loss, x)
-
-    x = tf.constant([[1.0, 2.0], [3.0, 4.0]])
-    np.testing.assert_allclose(gradient(x), 2 * np.array([[3.0, 3.0], [7.0, 7.0]]))
-    types = {node.type for node in gradient.get_concrete_function(x).graph.get_operations()}
-    assert "Transpose" in types and not any("PartitionedCall" in kind for kind in types)
-
-
-@pytest.mark.parametrize("finalized", [False, True])
-def test_where_shapes_alone_are_asked_for_operations_give_zeros(finalized):
-    layer = XDConv1D(3, 3, padding="same", dtype="mixed_bfloat16")
-    layer.build((None, 8, 2))
-    layer = layer.finalize() if finalized else layer
-    x = ops.ones((2, 8, 2))
-    outputs = layer(x)
-    with tracing.shapes_alone():
-        zeros = layer(x)
-        with pytest.raises(Exception, match="9"):  # of another shape than it was built for
-            layer(ops.ones((2, 9, 2)))
-    assert zeros.shape == outputs.shape and zeros.dtype == outputs.dtype
-    assert np.any(keras.ops.convert_to_numpy(ops.cast(outputs, "float32")))
-    assert not np.any(keras.ops.convert_to_numpy(ops.cast(zeros, "float32")))
-    np.testing.assert_array_equal(*(ops.cast(y, "float32") for y in (layer(x), outputs)))
-
-
-def test_what_is_compiled_computes_the_same_with_other_tensors():
-    function = tracing.compiled(lambda pair: {"twice": 2 * pair[0], "product": [pair[0] * pair[1]]})
-    for first in (2.0, -1.0):
-        found = function([ops.array(first), ops.array([3.0, 5.0])])
-        assert float(found["twice"]) == 2 * first
-        np.testing.assert_array_equal(
-            ops.convert_to_numpy(found["product"][0]), [3 * first, 5 * first]
-        )

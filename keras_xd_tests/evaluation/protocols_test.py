@@ -186,17 +186,6 @@ def test_a_failed_run_leaves_the_others():
     assert "- random, seed 0: RuntimeError: out of memory" in str(result)
 
 
-def test_a_failed_search_leaves_the_controls():
-    bench = Bench()
-    bench.fail = lambda what, count: what == "search" and count == 1
-    with recorded() as texts:
-        result = bench.run()
-    assert [(r.protocol, r.seed) for r in result.failures] == [("supernet", 0), ("offline", 0)]
-    assert len(texts) == 2 and "the search of this seed failed" in texts[1]
-    assert list(result.values("random", "gate")) == [0, 1]
-    assert list(result.values("supernet", "gate")) == [1]
-
-
 @pytest.mark.filterwarnings("ignore:.*failed and is left out:RuntimeWarning")
 @pytest.mark.parametrize("value", [[1.0, 2.0], {"a": "b"}, None, {"a": True}])
 def test_what_is_no_number_is_refused(value):

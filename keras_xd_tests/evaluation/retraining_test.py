@@ -48,15 +48,6 @@ def test_every_combination_is_tried_and_the_lowest_value_wins(bench):
     assert all(trial.seconds > 0 and trial.error is None for trial in choice.trials)
 
 
-def test_trials_begin_with_the_same_weights(bench):
-    chosen(bench, {"rate": (1.0, 2.0)}, seed=3)
-    keras.utils.set_random_seed(5)
-    chosen(bench, {"rate": (1.0,)}, seed=3)
-    chosen(bench, {"rate": (1.0,)}, seed=4)
-    first, second, again, other = bench.first
-    assert first == second == again != other
-
-
 def test_trials_that_fail_or_diverge_lose(bench):
     fit = bench.fit
 

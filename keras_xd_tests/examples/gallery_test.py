@@ -72,12 +72,3 @@ def test_an_existing_picture_is_kept(tmp_path, capsys):
     assert (tmp_path / "script.svg").read_text() == "mine"
     arguments = ["--output", str(tmp_path), "--overwrite"]
     assert common.parse("script.py", "What it is.", arguments).path == tmp_path / "script.svg"
-
-
-def test_the_part_that_is_no_convolution():
-    """0 of a convolution, and what differs from the mean of a diagonal of a diagonal matrix."""
-    script = scripts["permuted_images"]
-    convolution = np.eye(64) + np.eye(64, k=8)
-    assert script.not_convolution(convolution) == pytest.approx(0.0, abs=1e-12)
-    diagonal = np.diag(np.tile([1.0, -1.0], 32))
-    assert script.not_convolution(diagonal) == pytest.approx(1.0)

@@ -1,15 +1,11 @@
 """Finished runs, and pages: those of the repository are what their records say, to the letter."""
 
-import argparse
-import importlib
-
 import pytest
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    reporting = importlib.import_module("reporting")
-    redraw = importlib.import_module("redraw")
+reporting = example_scripts.load("reporting")
+redraw = example_scripts.load("redraw")
 
 RECORDS = sorted(path.stem for path in reporting.RESULTS.glob("*.json"))
 
@@ -97,20 +93,6 @@ def test_commands_that_differ_in_methods_and_seeds_are_one():
         "`run.py --methods a --epochs 3`",
         "`other.py 7`",
     ]
-
-
-def test_a_command_has_what_is_not_the_default():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--kinds", nargs="+", default=["plain"])
-    parser.add_argument("--batch-size", type=int, default=4)
-    parser.add_argument("--rate", type=float)
-    names = ("kinds", "batch_size", "rate")
-    for words in ("", " --kinds plain permuted --rate 0.0001", " --batch-size 5"):
-        options = parser.parse_args(words.split())
-        command = reporting.command("xd/it.py", parser, options, names)
-        assert command == f"python examples/experiments/xd/it.py{words}"
-    command = reporting.command("xd/it.py", parser, options, (), ["cifar10"])
-    assert command == "python examples/experiments/xd/it.py cifar10"
 
 
 def test_tables_and_their_entries():

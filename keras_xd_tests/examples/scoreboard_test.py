@@ -1,10 +1,8 @@
 """The scoreboard: its tasks and its wide backbone."""
 
 import functools
-import importlib
 import math
 
-import keras
 import numpy as np
 import pytest
 
@@ -12,14 +10,11 @@ import keras_xd
 from keras_xd import auto
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    script = importlib.import_module("scoreboard")
-    tasks = importlib.import_module("experiments.scoreboard.tasks")
-    methods = importlib.import_module("experiments.scoreboard.methods")
-    networks = importlib.import_module("experiments.scoreboard.networks")
-    report = importlib.import_module("experiments.scoreboard.scoreboard_report")
-    choice = importlib.import_module("experiments.scoreboard.choice")
-    redraw = importlib.import_module("redraw")
+tasks = example_scripts.load("experiments.scoreboard.tasks")
+methods = example_scripts.load("experiments.scoreboard.methods")
+networks = example_scripts.load("experiments.scoreboard.networks")
+choice = example_scripts.load("experiments.scoreboard.choice")
+redraw = example_scripts.load("redraw")
 
 
 @pytest.fixture(autouse=True)
@@ -71,21 +66,6 @@ def test_the_wide_backbone_has_as_many_parameters_as_what_xd_finds(name, shallow
         assert backbone.count_params() < narrower.count_params() <= model.count_params()
 
 
-def test_pressures_are_decoded(rng):
-    """With a normalization that is not trained, and stays when weights are drawn anew."""
-    task = tasks.TASKS["darcy"]
-    data = task.load(0, True)
-    model = task.network(data)
-    inner = keras.Model(model.input, model.get_layer("outputs").output)
-    x, y = data.train
-    expected = inner.predict_on_batch(x) * (y.std(axis=0) + 1e-5) + y.mean(axis=0)
-    np.testing.assert_allclose(model.predict_on_batch(x), expected, atol=1e-6)
-    before = [weight.numpy() for weight in data.decoding.weights]
-    keras_xd.reset_weights(model, 1)
-    for old, new in zip(before, data.decoding.weights, strict=True):
-        np.testing.assert_array_equal(old, new.numpy())
-
-
 def test_errors_are_those_of_their_definitions(rng):
     logits, classes = rng.normal(size=(6, 3)), np.array([0, 1, 2, 0, 1, 2])
     right = sum(row.tolist().index(max(row)) == c for row, c in zip(logits, classes, strict=True))
@@ -94,15 +74,6 @@ def test_errors_are_those_of_their_definitions(rng):
     odds = 1 / (1 + np.exp(-keys.astype("float64")))
     expected = -np.log(np.where(notes == 1, odds, 1 - odds)).sum() / 4
     assert tasks.nats(notes, keys) == pytest.approx(expected, rel=1e-6)
-
-
-def test_results_with_and_without_bias_and_gates_are_kept_apart(capsys):
-    """The kept results are without them, so that a run with them must go elsewhere."""
-    _, results = script.parse(["--no-extras"])
-    assert results.find("burgers", "xd", 0)
-    with pytest.raises(SystemExit):
-        script.parse([])
-    assert "not overwritten" in capsys.readouterr().err
 
 
 def test_the_choice_is_kept_and_judged(tmp_path, monkeypatch):

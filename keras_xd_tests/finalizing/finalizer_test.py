@@ -60,22 +60,6 @@ def test_outputs_are_equal_and_the_search_space_is_untouched(make, rng):
     assert sample_models.fingerprint(space) == before
 
 
-def test_inputs_without_names_get_stable_ones():
-    def inputs_of(*shapes):
-        tensors = [keras.Input(shape) for shape in shapes]
-        convolution = XDConv2D(2, 3)
-        outputs = [convolution(tensor) for tensor in tensors]
-        model = keras.Model(tensors[0] if len(tensors) == 1 else tensors, outputs)
-        return [tensor.name for tensor in finalize(model).inputs]
-
-    assert inputs_of((6, 6, 1)) == inputs_of((6, 6, 1)) == ["inputs"]
-    assert inputs_of((6, 6, 1), (6, 6, 1)) == ["inputs_0", "inputs_1"]
-    built = keras.Sequential([XDConv2D(2, 3)])
-    built(np.ones((2, 6, 6, 1)))
-    assert finalize(built).input_shape == (None, 6, 6, 1)
-    assert finalize(sample_models_named("given")).inputs[0].name == "given"
-
-
 def sample_models_named(name):
     return keras.Sequential([keras.Input((6, 6, 1), name=name), XDConv2D(2, 3)])
 

@@ -131,17 +131,6 @@ def test_what_others_read_or_normalize_stays(kind):
     assert fold_normalizations(model) is model
 
 
-def test_models_inside_models(rng):
-    inner = settled(graph("plain"), rng)
-    inputs = keras.Input((8, 8, 4))
-    outputs = keras.layers.BatchNormalization()(keras.layers.Conv2D(3, 1)(inner(inputs)))
-    model = settled(keras.Model(inputs, outputs), rng)
-    folded = fold_normalizations(model)
-    assert "BatchNormalization" not in kinds(folded)
-    assert kinds(folded.layers[1]) == ["InputLayer", "Conv2D"]
-    assert_same(model, folded, rng)
-
-
 def test_numbers_that_float16_cannot_hold_are_left(rng):
     stack = [
         keras.Input((12, 13, 4)),

@@ -44,13 +44,6 @@ def dense(layer, shape):
     return np.array(layer(units), "float64").reshape(len(units), -1)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_norm_is_that_of_the_map(name, rng):
-    layer, shape = moved(name, rng)
-    expected = np.sum(dense(layer, shape) ** 2)
-    np.testing.assert_allclose(LinearMap(layer).total, expected, rtol=1e-5)
-
-
 def keras_convolution(layer, fit):
     """Return a convolution of one group; one of several has a part of its kernel."""
     import keras
@@ -106,13 +99,6 @@ def test_poolings_are_compared_as_they_are(rng):
         pool = keras.layers.AveragePooling2D(fit.kernel_size, 2, fit.padding)
         error = np.linalg.norm(dense(pool, (6, 5, 2)) - target) / np.linalg.norm(target)
         np.testing.assert_allclose(fit.distance, error, rtol=1e-3)
-
-
-def test_the_identity_has_no_cost(rng):
-    layer = layers.XDConv1D(3, 3, padding="same", warm_start="identity", use_bias=False)
-    layer.build((None, 8, 3))
-    (fit,) = [fit for fit in LinearMap(layer).poolings() if fit.operation == "identity"]
-    assert fit.distance < 1e-3 and fit.multiply_adds == 0 and str(fit) == "identity"
 
 
 @pytest.mark.parametrize("sizes", [(8,), (7,), (6, 8), (5, 6), (4, 5, 4)])

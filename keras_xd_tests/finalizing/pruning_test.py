@@ -210,14 +210,3 @@ def test_factors_of_branches_stay_out_of_what_others_read(case, value, rng):
     assert (float(second.value) == 0) == (value == 0.0)
     x = rng.standard_normal((2, 9, 4)).astype("float32")
     sample_models.assert_same_outputs(space, keras_xd.finalize(space), x, RELATIVE_ERROR)
-
-
-def test_layers_shared_with_a_graph_inside_stay_shared(rng):
-    shared, inside = layers.Dense(4, activation="relu", name="shared"), keras.Input((9, 4))
-    inner = keras.Model(inside, shared(inside), name="inner")
-    x = inputs = keras.Input((9, 4))
-    for name, filters in (("a", 6), ("b", 4)):
-        x = layers.Conv1D(filters, 3, padding="same", name=name)(x)
-    space = rewritten(keras.Model(inputs, inner(shared(x))), rng, skip="shared")
-    found = check(space, rng, seeds=(0,))
-    assert found.get_layer("inner").get_layer("shared") is found.get_layer("shared")

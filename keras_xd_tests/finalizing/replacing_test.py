@@ -33,13 +33,6 @@ def test_rows_of_every_form(rng):
     assert row.multiply_adds_after == 16 * 3 * 2 * 2
 
 
-def test_an_operation_without_low_ranks_says_why():
-    layer = built(layers.XDConv1D(2, 3, padding="same"), (8192, 2))
-    row = replace(layer, "low_rank").row("conv")
-    assert (row.form, row.kind_after) == ("kernel", "StaticKernelXD")
-    assert row.left_because == "no ranks within the tolerance are small and fast enough"
-
-
 def test_low_ranks_of_a_separable_and_of_a_resampled_operation(rng):
     layer = built(layers.XDSeparableConv2D(4, 3, search_pointwise=True), (12, 11, 3))
     found = replace(layer, "low_rank", tolerance=0.02)
@@ -54,15 +47,6 @@ def test_low_ranks_of_a_separable_and_of_a_resampled_operation(rng):
     assert type(found.after.layer) is layers.StaticLowRankXD and found.after.layer.periodic
     inputs = rng.normal(size=(2, 16, 2)).astype("float32")
     np.testing.assert_allclose(found.after(inputs), layer(inputs), atol=1e-5)
-
-
-def test_a_resampled_operation_keeps_its_kernel(rng):
-    inner = layers.XDConv1D(2, 3, padding="circular")
-    layer = built(layers.SearchableResampled(inner, 8), (16, 2))
-    found = replace(layer, "kernel", "bfloat16", snap=0.5)
-    plain, row = found.after, found.row("conv")
-    assert row.form == "kernel" and "another grid" in row.left_because
-    assert type(plain.layer) is layers.StaticKernelXD and plain.layer.storage == "bfloat16"
 
 
 L2, NORM = keras.regularizers.L2(0.1), keras.constraints.MaxNorm(1.0)

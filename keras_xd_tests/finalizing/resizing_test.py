@@ -138,11 +138,6 @@ def trained_network():
     return trained(network())
 
 
-@functools.cache
-def resized_network():
-    return keras_xd.resize(trained_network(), (12, 10, 2))
-
-
 def test_a_network_keeps_weights_and_structure(rng):
     model = trained_network()
     before = [v.numpy() for v in model.variables]
@@ -161,35 +156,6 @@ def test_a_network_keeps_weights_and_structure(rng):
         variable.assign(variable * 0)
     for now, then in zip(model.variables, before, strict=True):
         np.testing.assert_array_equal(now, then)
-
-
-def test_files_and_finalizing(rng, tmp_path):
-    fine = resized_network()
-    x = rng.normal(size=(2, 12, 10, 2)).astype("float32")
-    expected = predict(fine, x)
-    fine.save(tmp_path / "fine.keras")
-    assert_close(predict(keras.models.load_model(tmp_path / "fine.keras"), x), expected)
-
-    final = keras_xd.finalize(fine)
-    assert type(final.get_layer("first")) is layers.Resampled
-    assert not any(isinstance(layer, layers.SearchableLayer) for layer in final.layers)
-    assert_close(predict(final, x), expected)
-    final.save(tmp_path / "final.keras")
-    assert_close(predict(keras.models.load_model(tmp_path / "final.keras"), x), expected)
-
-
-def test_what_is_shared_stays_shared():
-    operation = layers.KOperation(warm_start="random_unitary", depth=2, seed=1)
-    options = {"padding": "circular", "operation": operation}
-    model = model_of(
-        layers.KOpConv1D(3, 3, **options), layers.KOpConv1D(2, 5, **options), shape=(12, 2)
-    )
-    fine = keras_xd.resize(model, (20, 2))
-    assert len(keras_xd.architecture_variables(fine)) == 3
-    again = keras_xd.resize(fine, (15, 2))
-    assert len(keras_xd.architecture_variables(again)) == 3
-    first, second = (layer.layer for layer in again.layers[1:])
-    assert first.operation is second.operation is not operation
 
 
 @pytest.mark.parametrize("options", [{}, {"padding": "same"}, {"padding": "same", "strides": 2}])

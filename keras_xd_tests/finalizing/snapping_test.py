@@ -145,13 +145,6 @@ def test_what_cannot_be_compared_stays(layer, shape, reason):
     assert found.layer is None and found.distance is None and reason in found.reason
 
 
-def test_a_circular_convolution_is_no_layer_of_keras():
-    layer = built(layers.XDConv1D(2, 3, padding="circular"), (16, 2))
-    found = snap(layer, 1e-3)
-    # All frequencies of a Fourier operator are one, at a higher cost.
-    assert type(found.layer) is layers.SpectralConv and found.operation.endswith("9 modes")
-
-
 def test_the_cheapest_within_the_tolerance_is_taken(rng):
     layer = built(layers.XDConv2D(2, 5, padding="same", use_bias=False), (12, 12, 2))
     kernel = 0.01 * rng.normal(size=(5, 5, 2, 2))

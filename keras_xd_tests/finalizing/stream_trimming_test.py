@@ -70,15 +70,6 @@ def test_streams_that_others_read_stay(kind, rng):
     assert trim_streams(model) is model
 
 
-def test_streams_of_models_inside_are_cut_too(rng):
-    inner = stream(4)
-    inputs = keras.Input((16, 2))
-    model = sample_models.randomize(keras.Model(inputs, inner(inputs)), rng)
-    found = trim_streams(model)
-    assert found.get_layer("stream").get_layer("block1").output.shape[-1] == 5
-    sample_models.assert_same_outputs(model, found, data(rng), RELATIVE_ERROR)
-
-
 def test_a_search_ends_with_a_narrow_stream(tmp_path, rng):
     space = keras_xd.models.ccnn(2, 12, (16, 2), 3, learn="KWDE", seed=0)
     sample_models.randomize(space.get_layer("encoder").linear, rng)

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from keras_xd.grammar import Topology, build, parse, spaces
+from keras_xd.grammar import build, parse, spaces
 from keras_xd.grammar.topologies import TOPOLOGIES
 from keras_xd_tests.grammar.graphs_test import TREES, text
 
@@ -47,21 +47,6 @@ def test_models_compute_what_the_term_says(tree):
         np.testing.assert_allclose(np.array(model(x)), expected, rtol=1e-6)
 
 
-def test_names_are_those_of_the_primitives_in_the_order_of_the_term():
-    term = parse("(S Residual2 (A Linear2 dense a) (O dense) (O dense))")
-    for _ in range(2):
-        model = build(term, keras.Input((2,)), TABLE)
-        names = {layer.name for layer in model.layers[1:]}
-        assert names == {"dense_edge1", "a_edge2", "dense_edge3", "dense_edge4", "add_node1"}
-        assert model.get_layer("dense_edge1").output is model.get_layer("a_edge2").input
-
-
-def test_stem_and_head():
-    stem, head = keras.layers.Dense(4, name="stem"), keras.layers.Dense(1, name="head")
-    model = build(parse("(O id)"), keras.Input((2,)), TABLE, stem=stem, head=head)
-    assert model.output_shape == (None, 1) and stem.kernel.shape == (2, 4)
-
-
 def test_motifs_share_the_architecture_and_weights_if_asked():
     term = parse(SHARED)
     apart = build(term, keras.Input((3,)), TABLE)
@@ -75,13 +60,6 @@ def test_motifs_share_the_architecture_and_weights_if_asked():
         kernel, bias = layer.get_weights()
         expected = expected @ kernel + bias
     np.testing.assert_allclose(np.array(together(x)), expected, rtol=1e-5, atol=1e-6)
-
-
-def test_stacked_inputs_keep_their_order():
-    term = parse("(S BinaryTopo subtract a b id id)")
-    model = build(term, keras.Input((2,)), TABLE)
-    x = np.array([[1.0, -2.0]], "float32")
-    np.testing.assert_allclose(np.array(model(x)), (2 * x + 1) + 0.5 * x, rtol=1e-6)
 
 
 def test_cells_of_two_inputs_concatenate():
@@ -99,13 +77,6 @@ def test_cells_of_two_inputs_concatenate():
     node3 = 2 * x + 1 + node2
     expected = np.concatenate([node2, node3, y + node3, x + y], axis=1)
     np.testing.assert_allclose(np.array(model([x, y])), expected, rtol=1e-6)
-
-
-def test_own_topologies():
-    term = parse("(S Pair zero id)")
-    topologies = {"Pair": Topology(((1, 2), (1, 2)))}
-    model = build(term, keras.Input((2,)), {}, topologies=topologies, head=TABLE["a"](None, "a"))
-    np.testing.assert_allclose(np.array(model(np.ones((1, 2)))), [[3.0, 3.0]])
 
 
 @pytest.mark.parametrize(

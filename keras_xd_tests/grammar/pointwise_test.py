@@ -75,11 +75,6 @@ def test_values(name):
     assert layer.compute_output_shape(shape) == X.shape
 
 
-def test_configuration():
-    layer = PointwiseFunction.from_config(PointwiseFunction("sin", name="wave").get_config())
-    assert (layer.function, layer.name) == ("sin", "wave")
-
-
 def test_arguments_are_checked():
     with pytest.raises(ValueError, match="`function` must be one of"):
         PointwiseFunction("sine")

@@ -122,20 +122,6 @@ def test_attention_mixes_all_pixels_and_saves(tmp_path):
     np.testing.assert_array_equal(np.array(again(x)), np.array(model(x)))
 
 
-def test_swish_is_an_activation_function(tmp_path):
-    term = spaces.activation_functions().parse(
-        "(L2 BinaryTopo (BINARY multiply) (L1 UnaryTopo (UNARY sigmoid))"
-        " (L1 UnaryTopo (UNARY scale)) id id)"
-    )
-    model = build(term, keras.Input((3, 2)), primitives.activation_functions())
-    x = np.random.default_rng(0).normal(size=(2, 3, 2)).astype("float32")
-    np.testing.assert_allclose(np.array(model(x)), np.array(keras.ops.silu(x)), rtol=1e-6)
-    assert model.count_params() == 2
-    model.save(tmp_path / "swish.keras")
-    again = keras.models.load_model(tmp_path / "swish.keras")
-    np.testing.assert_array_equal(np.array(again(x)), np.array(model(x)))
-
-
 def test_images_of_unknown_size_are_refused():
     for name in ("attention", "dynamic_conv"):
         with pytest.raises(ValueError, match="need images of known size"):

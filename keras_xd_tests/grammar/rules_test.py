@@ -45,17 +45,6 @@ def test_rules_print_as_they_are_read(drawn):
         assert {side[:2]: side[2] for side in written(text)[left]} == expected
 
 
-def test_spaces_around_arrows_and_bars_are_free():
-    spaced = "S -> f A b | x \n A -> y [2] | z-1 | > | -"
-    assert written("S->f A b|x\nA->y[2]|z-1|>|-") == written(spaced)
-    assert written("S ->x\n|y") == written("S -> x | y")
-
-
-def test_weights_print_exactly():
-    text = "S -> x [0.1234567890123] | y [1e-09] | z"
-    assert written(str(rules(text))) == written(text)
-
-
 @pytest.mark.parametrize(
     ("text", "rule"),
     [

@@ -68,11 +68,6 @@ def test_weights_from_left_to_right_under_a_constraint():
     assert_distributed(frequencies(grammar, 2000, uniform=True), dict.fromkeys(expected, 1 / 5))
 
 
-def test_deep_samples_need_no_recursion():
-    grammar = Grammar("S -> f S [1e9] | x", max_depth=3000)
-    assert grammar.sample(np.random.default_rng(0)).depth == 3000
-
-
 @pytest.mark.parametrize("number", [1, 2, 3, 2**63, 2**64, 3 * 2**80, 10**40])
 def test_large_random_integers(number):
     rng = np.random.default_rng(1)

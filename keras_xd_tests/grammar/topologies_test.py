@@ -17,15 +17,6 @@ def test_edges_of_the_papers():
     assert TOPOLOGIES["BinaryTopo"].merges == ((4, "stack"),)
 
 
-def test_darts_nodes():
-    cell = parse("(CELL DARTS (NODE2 inputs_0_1 a b) (NODE3 inputs_1_2 c d))")
-    edges = darts(2).expand(cell.arguments)
-    expected = [(0, 2, "a"), (1, 2, "b"), (1, 3, "c"), (2, 3, "d"), (2, 4, "id"), (3, 4, "id")]
-    assert [(i, j, term.operator) for i, j, term in edges] == expected
-    folded = darts(2).expand(cell.fold(1).arguments)
-    assert [term.operator for _, _, term in folded[:2]] == ["NODE2 inputs_0_1"] * 2
-
-
 @pytest.mark.parametrize("operator", ["inputs_0_2", "inputs_0", "sum"])
 def test_darts_inputs_are_checked(operator):
     cell = parse(f"(CELL DARTS (NODE2 {operator} a b))")

@@ -102,16 +102,6 @@ def test_variations_obey_the_constraint():
     assert zeros > 150
 
 
-def test_parts_are_shared_between_grammars():
-    # What one grammar notes about a part is of no use to another one.
-    a = Grammar("S -> f A \n A -> x | y")
-    b = Grammar("S -> f A \n A -> x")
-    term = a.parse("(S f (A x))")
-    rng = np.random.default_rng(0)
-    changes = [grammar.mutate(term, rng) != term for grammar in (a, b, a)]
-    assert changes == [True, False, True]
-
-
 @pytest.mark.parametrize(
     ("term", "rule"),
     [

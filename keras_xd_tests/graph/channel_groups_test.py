@@ -2,7 +2,7 @@
 
 import keras
 import pytest
-from keras import layers, ops
+from keras import layers
 
 from keras_xd.graph import channel_groups, cloning
 
@@ -25,51 +25,6 @@ def between(function, shape=(8, 8, 3), data_format="channels_last"):
     kind = layers.Dense(2, name="second") if len(x.shape) == 2 else None
     second = kind or layers.Conv2D(2, 1, data_format=data_format, name="second")
     return keras.Model(inputs, second(x))
-
-
-THROUGH = [
-    layers.BatchNormalization(),
-    layers.Activation("swish"),
-    layers.ReLU(6.0),
-    layers.Dropout(0.5),
-    layers.SpatialDropout2D(0.5),
-    layers.MaxPooling2D(2),
-    layers.GlobalAveragePooling2D(),
-    layers.GlobalMaxPooling2D(keepdims=True),
-    layers.ZeroPadding2D(1),
-    layers.UpSampling2D(2),
-    layers.Rescaling(0.5),
-    lambda x: ops.gelu(x * 2.0 + 1.0) / 3.0,
-    lambda x: x * ops.sigmoid(x),
-]
-
-
-@pytest.mark.parametrize("function", THROUGH, ids=range(len(THROUGH)))
-def test_what_channels_pass_through(function):
-    assert found(between(function)) == [(["first"], [], ["second"])]
-
-
-HOLDING = [
-    layers.LayerNormalization(),
-    layers.Activation("softmax"),
-    layers.Flatten(),
-    layers.BatchNormalization(axis=1),
-    layers.MaxPooling2D(2, data_format="channels_first"),
-    layers.Dropout(0.5, noise_shape=(None, 1, 1, 4)),
-    layers.Rescaling([1.0, 2.0, 3.0, 4.0]),
-    layers.DepthwiseConv2D(3, depth_multiplier=2),
-    layers.DepthwiseConv2D(3, activation="softmax"),
-    layers.Permute((1, 3, 2)),
-    lambda x: x + ops.relu(x),
-    lambda x: ops.concatenate([x, x]),
-    lambda x: x[..., :3],
-    lambda x: x * ops.mean(x, axis=-1, keepdims=True),
-]
-
-
-@pytest.mark.parametrize("function", HOLDING, ids=range(len(HOLDING)))
-def test_what_holds_channels(function):
-    assert found(between(function)) == []
 
 
 def test_depthwise_convolutions_are_members():

@@ -14,7 +14,6 @@ from keras import layers
 
 import keras_xd
 from keras_xd.core import files
-from keras_xd.finalizing.finalizer import FinalizedModel
 from keras_xd.graph import exporting
 from keras_xd.graph.exporting import InferenceModel
 from keras_xd_tests import sample_models
@@ -292,14 +291,6 @@ def test_a_file_that_does_not_keep_eight_bits_is_told(tmp_path):
         warnings.simplefilter("always", UserWarning)
         model.export(tmp_path / "m.onnx", format="onnx", verbose=False, overwrite=True)
     assert any("'onnx' stores as float32" in str(warning.message) for warning in found)
-
-
-def test_models_of_own_layers_are_finalized(rng):
-    """Nothing in them is searched."""
-    plain = operator(10, 9)
-    model, x = keras_xd.finalize(plain), rng.normal(size=(2, 10, 9, 2)).astype("float32")
-    assert type(model) is FinalizedModel and not model.report.rows
-    np.testing.assert_array_equal(model(x), plain(x))
 
 
 @pytest.mark.parametrize("format", RUNTIMES)

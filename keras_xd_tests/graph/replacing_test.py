@@ -259,25 +259,6 @@ def test_composite_layers_in_a_graph(rng, tmp_path):
     assert kinds(again).keys() == kinds(space).keys()
 
 
-def test_time_distributed_in_a_graph(rng, tmp_path):
-    inputs = keras.Input((4, 8, 8, 1), name="frames")
-    inside = keras.Sequential([keras.Input((6, 6, 2)), layers.Conv2D(1, 2, name="conv")], name="in")
-    x = layers.TimeDistributed(layers.Conv2D(2, 3, name="inner"), name="steps")(inputs)
-    model = keras.Model(inputs, layers.TimeDistributed(inside, name="graph")(x))
-    sample_models.randomize(model, rng)
-    x = sample_models.inputs_of(model, rng)
-    space = rewrite(model, depth=1)
-    assert kinds(space) == {"steps/inner": "XDConv2D", "graph/in/conv": "XDConv2D"}
-    sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
-    comparison = compare(model, space, x)
-    assert all(0 < row.relative_error < 1e-5 for row in comparison.rows)
-    assert comparison.rows[0].multiply_adds_before == 4 * 36 * 9 * 2
-    assert sum(row.multiply_adds_after for row in comparison.rows) == keras_xd.complexity(space)
-    space.save(tmp_path / "space.keras")
-    loaded = keras.models.load_model(tmp_path / "space.keras")
-    sample_models.assert_same_outputs(finalize(loaded), model, x, RELATIVE_ERROR)
-
-
 def test_a_layer_shared_by_several_containers(rng):
     class Holder(layers.Layer):
         def __init__(self, shared, **kwargs):

@@ -43,15 +43,6 @@ def test_attention_counts_projections_scores_and_sums():
         assert complexity(keras.Model(inputs, outputs)) == expected
 
 
-def test_attention_along_some_axes():
-    layer = layers.MultiHeadAttention(num_heads=2, key_dim=3, attention_axes=(2,))
-    shape = (None, 5, 4, 6)
-    inputs = keras.Input(shape[1:])
-    model = keras.Model(inputs, layer(inputs, inputs))
-    expected = 5 * (4 * 4 * 6 * 2 * 3 + 2 * (2 * 4 * 4 * 3))
-    assert complexity(model) == expected
-
-
 def test_attention_of_grouped_queries():
     layer = layers.GroupQueryAttention(head_dim=3, num_query_heads=4, num_key_value_heads=2)
     query, value = keras.Input((5, 6)), keras.Input((8, 6))

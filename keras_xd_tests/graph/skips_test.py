@@ -49,14 +49,6 @@ def test_what_is_a_skip(combine, places, rng):
         sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
 
 
-def test_names_are_those_of_the_addition_and_unique():
-    inputs = keras.Input((7, 2))
-    addition = layers.Add(name="sum")
-    x = addition([inputs, convolution(inputs, "sum_skip")])
-    model = keras.Model(inputs, addition([x, convolution(x)]))
-    assert paths(model) == ["sum_skip_1", "sum_skip_2"]
-
-
 def test_residual_network(rng, tmp_path):
     model = sample_models.randomize(sample_models.residual(), rng)
     operations = ("convolution", "skip")
@@ -81,23 +73,6 @@ def test_residual_network(rng, tmp_path):
     assert layer.name == "block0_add_skip"
     (layer,) = searchable_layers(rewrite(model, operations="skip", padding="circular"))
     assert layer.padding == "circular" and layer.kernel_size == (3, 3) and not layer.use_bias
-
-
-def test_skip_of_channels_first():
-    inputs = keras.Input((2, 7))
-    x = layers.Conv1D(2, 3, padding="same", data_format="channels_first", name="conv")(inputs)
-    (layer,) = searchable_layers(rewrite(keras.Model(inputs, x + inputs), operations="skip"))
-    assert layer.data_format == "channels_first" and layer.filters == 2
-
-
-def test_type_of_the_sum_is_kept():
-    inputs = keras.Input((7, 2), dtype="bfloat16")
-    model = keras.Model(
-        inputs, layers.Conv1D(2, 3, padding="same", dtype="mixed_bfloat16")(inputs) + inputs
-    )
-    space = rewrite(model, operations="skip")
-    assert space.output.dtype == "bfloat16"
-    assert searchable_layers(space)[0].kernel.dtype == "float32"
 
 
 def test_integers_have_no_skips():

@@ -3,7 +3,6 @@ import math
 import numpy as np
 import pytest
 
-from keras_xd.kmatrix.blast import nearest_blast
 from keras_xd.kmatrix.block_tensor_train import (
     nearest_block_tensor_train,
     nearest_low_rank,
@@ -153,14 +152,3 @@ def test_the_last_core_is_the_best_for_inputs(sizes, samples, rng):
     best = np.linalg.lstsq(images, outputs.ravel(), rcond=None)[0]
     error = np.linalg.norm(outputs.ravel() - images @ best) / np.linalg.norm(outputs)
     assert found.output_error == pytest.approx(error, rel=1e-3, abs=1e-6)
-
-
-def test_zero_matrices_have_no_error():
-    for found in (
-        nearest_low_rank(np.zeros((4, 6)), 1),
-        nearest_monarch(np.zeros((4, 6)), 2),
-        nearest_monarch(np.zeros((4, 6)), 2, np.zeros((3, 6))),
-        nearest_blast(np.zeros((4, 6)), 2, 1),
-    ):
-        assert found.error == found.bound == found.low_rank_error == 0
-        assert not found.matrix.any()

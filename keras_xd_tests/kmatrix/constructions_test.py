@@ -139,13 +139,6 @@ def test_hadamard(radices):
     np.testing.assert_allclose(matrix.numpy(), hadamard(radices), atol=1e-10)
 
 
-@pytest.mark.parametrize("make", [KMatrix.dct, KMatrix.dst, KMatrix.haar, KMatrix.dft])
-def test_depth_is_filled_by_identities(make):
-    deeper = make(12, depth=6)
-    assert deeper.depth == 6
-    np.testing.assert_allclose(deeper.numpy(), make(12).numpy(), atol=1e-12)
-
-
 @settings(max_examples=30)
 @given(st.integers(1, 9), st.integers(1, 9), st.sampled_from([None, 4, 30]), st.integers(0, 1000))
 def test_toeplitz(rows, columns, radix, seed):

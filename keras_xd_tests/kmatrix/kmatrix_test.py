@@ -59,26 +59,10 @@ def test_apply_and_dense_agree_along_any_axis(make):
                 np.testing.assert_allclose(joined(result), expected, atol=1e-4)
 
 
-def test_random_matrices_are_unitary_and_reproducible():
-    make = kmatrix.KMatrix.random_unitary
-    first, second = (make(36, depth=9, seed=5).numpy() for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-    np.testing.assert_allclose(first @ first.conj().T, np.eye(36), atol=1e-5)
-    assert np.abs(first - make(36, depth=9, seed=6).numpy()).max() > 0.1
-
-
 @pytest.mark.parametrize("n, radix, depth", [(32, None, 1), (36, 6, 3), (1, None, 2)])
 def test_parameter_count(n, radix, depth):
     weights = kmatrix.KMatrix.identity(n, radix, depth).weights
     assert radices.parameter_count(n, radix, depth) == weights.size
-
-
-def test_names():
-    text = "KMatrix(shape=(16, 16), radices=(2, 2, 2, 2), depth=4, parameters=1024, real=True)"
-    assert repr(kmatrix.KMatrix.dct(16)) == text
-    assert repr(kmatrix.KMatrix.dct(16).T).endswith("real=True, transposed=True)")
-    with pytest.raises(TypeError):
-        kmatrix.KMatrix.dct(8) @ 3
 
 
 # Every matrix with every kind of numbers, and both with every number of axes.
@@ -136,14 +120,6 @@ def test_products_with_tensors():
             np.testing.assert_allclose(joined(result), expected, atol=1e-3)
 
 
-def test_symbolic_inputs_of_a_model():
-    matrix = kmatrix.KMatrix.dct(8)
-    inputs = keras.Input((8, 3))
-    model = keras.Model(inputs, matrix @ inputs)
-    x = np.random.default_rng(7).standard_normal((5, 8, 3)).astype("float32")
-    np.testing.assert_allclose(model.predict(x, verbose=0), matrix.numpy() @ x, atol=1e-4)
-
-
 def test_what_keras_takes_for_its_own_is_refused():
     """A variable or symbolic input on the left: refused, never multiplied as something else."""
     matrix, variable = kmatrix.KMatrix.dct(8), keras.Variable(np.ones((8, 8)))
@@ -152,13 +128,3 @@ def test_what_keras_takes_for_its_own_is_refused():
             left @ matrix
     np.testing.assert_allclose(matrix @ variable, matrix.numpy() @ np.ones((8, 8)), atol=1e-5)
     assert matrix.apply(keras.Input((3, 8)), axis=-1).shape == (None, 3, 8)
-
-
-def test_weights_without_imaginary_parts():
-    plan = kmatrix.plan(12, depth=2)
-    weights = np.random.default_rng(8).standard_normal((2, 2, plan.parameters)).astype("float32")
-    weights[:, 1] = 0
-    alone, both = kmatrix.KMatrix(weights[:, :1], plan), kmatrix.KMatrix(weights, plan)
-    assert alone.real and not both.real and 2 * alone.parameters == both.parameters
-    np.testing.assert_array_equal(alone.numpy(), both.numpy())
-    np.testing.assert_array_equal(alone.magnitudes(5), both.magnitudes(5))

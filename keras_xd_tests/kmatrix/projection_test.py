@@ -156,17 +156,3 @@ def test_two_entries_in_a_column_are_no_permuted_diagonal():
     butterflies, error = projection.project(matrix, (2, 2, 2), depth=2, steps=20, seed=0)
     np.testing.assert_allclose(relative_error(butterflies, matrix), error, atol=1e-10)
     assert error < 0.5
-
-
-def test_exact_cases_and_seeds(rng):
-    matrix = rng.standard_normal((8, 8))
-    butterflies, error = projection.project(matrix, (8,), depth=2)
-    assert error == 0.0
-    np.testing.assert_allclose(special.kmatrix_dense(butterflies), matrix, atol=1e-12)
-    butterflies, error = projection.project(np.zeros((6, 6)), (2, 3), depth=2)
-    assert error == 0.0 and not special.kmatrix_dense(butterflies).any()
-    matrix = np.random.default_rng(8).standard_normal((8, 8))
-    first, second, other = (
-        projection.project(matrix, (2, 2, 2), depth=2, steps=5, seed=seed)[1] for seed in (1, 1, 2)
-    )
-    assert first == second != other

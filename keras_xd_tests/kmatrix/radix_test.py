@@ -66,17 +66,6 @@ def test_cost_rule_takes_more_groups_for_larger_sizes():
     assert kmatrix.plan(1080, depth=3).group_sizes == (24, 45)
 
 
-def test_many_columns_pay_for_one_dense_matrix():
-    assert len(kmatrix.plan(128, depth=9, columns=64).groups) == 2
-    assert len(kmatrix.plan(128, depth=9, columns=100_000).groups) == 1
-
-
-@pytest.mark.parametrize("count, depth, products", [(1, 9, 1), (2, 1, 2), (2, 3, 4), (3, 3, 7)])
-def test_neighbouring_butterflies_share_a_group(count, depth, products):
-    plan = kmatrix.plan(64, groups={1: (6,), 2: (3, 3), 3: (2, 2, 2)}[count])
-    assert len(radices.block_products(plan, depth)) == products
-
-
 @given(st.integers(1, 3000))
 def test_the_fastest_size_fits_and_has_at_most_twice_the_parameters(need):
     size, fewest = kmatrix.padded_size(need, "fastest"), kmatrix.padded_size(need)

@@ -103,13 +103,3 @@ def test_sizes_that_do_not_fit(family, sizes, message):
 )
 def test_rates_follow_the_sums_of_products(family, sizes, expected):
     assert structured_product(family, 64, 128, sizes).rates == pytest.approx(expected)
-
-
-def test_what_a_row_takes():
-    product = structured_product("blast", 30, 42, {"blocks": 3, "rank": 4})
-    assert product.row_fans == (1, 1, 4) and product.row_multiply_adds == 3 * 4 + 4 * 42
-    parts = 0.25 ** (2 / 3)
-    assert product.row_rates(0.25) == pytest.approx([1 / (fan * parts * 3) for fan in (1, 1, 4)])
-    sizes = {"row_factors": (2, 3, 7), "column_factors": (5, 3, 2), "rank": 3}
-    product = structured_product("block_tensor_train", 30, 42, sizes)
-    assert product.row_fans == (1, 3, 3) and product.row_multiply_adds == 3 * 6 * 3 + 3 * 42

@@ -7,11 +7,7 @@ from keras import ops
 
 import keras_xd
 from keras_xd import layers, models
-from keras_xd.graph.cloning import clone
 from keras_xd.graph.size_counts import count_parameters
-from keras_xd.layers.masked import masks
-
-FIT = {"batch_size": 1, "verbose": 0}
 
 
 def network():
@@ -72,20 +68,6 @@ def test_a_search_begins_as_the_network_of_half_the_size():
     half = keras_xd.complexity(ccnn(2, 140, (4, 2), 2, learn=""))
     linear = 4 * 2 * 140 + 140 * 2  # the encoder and decoder of twice the width
     assert float(keras_xd.complexity(model)) == pytest.approx(half + linear, rel=1e-5)
-
-
-def test_the_depth_is_one_variable():
-    model = ccnn(3, 4, (8, 2), 2, learn="D")
-    (variable,) = keras_xd.architecture_variables(model)
-    copy, _ = clone(model, lambda layer: None)
-    for network_model in (model, copy):
-        blocks = [network_model.get_layer(f"block{index}") for index in (1, 2, 3)]
-        assert len({id(block.depth) for block in blocks}) == 1
-        assert len({id(block.network) for block in blocks}) == 1
-    assert copy.get_layer("block1").depth is not model.get_layer("block1").depth
-    variable.assign([masks.sigmoid_offset(0.1, -0.5, 8.0)])
-    assert len(keras_xd.finalize(model).get_layer("block1").weights) > 0
-    assert keras_xd.finalize(model).get_layer("block2").weights == []
 
 
 @pytest.mark.parametrize(

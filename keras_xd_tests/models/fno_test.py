@@ -26,15 +26,6 @@ def test_parameters_in_one_dimension(operation, mixing, published):
     assert model.input_shape == (None, 256, 2) and model.output_shape == (None, 256, 1)
 
 
-@pytest.mark.parametrize(
-    ("operation", "mixing"), [("fourier", 2 * 24 * 12 * 32 * 32), ("convolution", 13**2 * 32**2)]
-)
-def test_parameters_in_two_dimensions(operation, mixing):
-    model = models.fno((43, 43, 3), width=32, modes=12, operation=operation)
-    assert trainable(model) == 4 * 32 + 4 * (mixing + 33 * 32 + 64) + 33 * 128 + 129
-    assert model.output_shape == (None, 43, 43, 1)
-
-
 def circular_convolution(x, kernel):
     """`y[t] = Σ_j w[j] x[t + j - p]` on a circle, on each spatial axis, p = (k - 1) // 2."""
     rank = kernel.ndim - 2
@@ -117,19 +108,6 @@ def test_architecture_parameters_of_the_paper():
     assert trainable(space) == 304_321 + 2 * 49_152
 
 
-@pytest.mark.parametrize("operation", ["fourier", "convolution"])
-def test_one_network_for_all_resolutions(operation):
-    """A function without frequencies above the modes gives the same output on a finer grid."""
-    model = models.fno((None, 1), width=4, modes=3, blocks=1, operation=operation)
-    x = np.linspace(0, 2 * np.pi, 32, endpoint=False)
-    fine = np.cos(x + 0.3)[None, :, None].astype("float32")
-    outputs = np.asarray(model(fine))
-    assert outputs.shape == (1, 32, 1)
-    difference = np.abs(outputs[:, ::2] - model(fine[:, ::2])).max()
-    # A kernel of so many points is another operation on another grid.
-    assert difference < 1e-6 if operation == "fourier" else difference > 1e-4
-
-
 def test_initial_weights_are_the_published_ones():
     model = models.fno((32, 2), width=48, modes=8, operation="convolution")
     for name, inputs in (("lift", 2), ("pointwise1", 48), ("convolution1", 9 * 48)):
@@ -208,15 +186,6 @@ def test_sizes_that_cannot_be_halved_are_refused(shape, levels):
 def test_more_modes_than_the_grid_has_are_refused(make):
     with pytest.raises(ValueError, match=r"(?s)`.*modes.*Received: modes=\(?\d+|input_shape=\(16"):
         make()
-
-
-def test_the_convolutions_beside_spectral_ones_are_searched(rng):
-    model = models.fno((9, 8, 2), width=4, modes=(4, 3), blocks=2, local_kernel=3)
-    space, x = keras_xd.rewrite(model), rng.normal(size=(2, 9, 8, 2)).astype("float32")
-    found = [layer.name for layer in space.layers if keras_xd.architecture_variables(layer)]
-    assert found == ["local1", "local2"]
-    np.testing.assert_allclose(space(x), model(x), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(keras_xd.finalize(space)(x), model(x), rtol=1e-4, atol=1e-5)
 
 
 def exact_gelu(x):

@@ -22,7 +22,6 @@ ARGUMENTS = {
     "resnet1d": {"input_shape": (12, 2), "classes": 3, "filters": (3, 4, 4)},
     "inception_time": {"input_shape": (12, 2), "classes": 3, "filters": 2, "depth": 3},
 }
-SERIES = ("fcn", "resnet1d", "inception_time")
 
 
 @pytest.mark.parametrize(
@@ -83,16 +82,6 @@ def test_networks_for_time_series_have_the_sizes_of_aeon(name, short, long):
     assert (model.count_params(), model.output_shape) == (long, (None, 9))
 
 
-@pytest.mark.parametrize("name", SERIES)
-def test_every_convolution_of_a_time_series_network_is_searched(name, rng):
-    model = getattr(models, name)(**ARGUMENTS[name])
-    space = keras_xd.rewrite(model)
-    inputs = rng.normal(size=(4, 12, 2)).astype("float32")
-    np.testing.assert_allclose(space(inputs), model(inputs), atol=1e-5)
-    searched = {layer.name for layer in keras_xd.core.searchable.searchable_layers(space)}
-    assert searched == {x.name for x in model.layers if isinstance(x, keras.layers.Conv1D)}
-
-
 def test_sizes_of_wide_residual_networks():
     model = models.wide_resnet((32, 32, 3), 10)
     convolutions = [x for x in model.layers if isinstance(x, keras.layers.Conv2D)]
@@ -118,13 +107,6 @@ def test_sizes_of_residual_networks_of_proteins(depth, width, parameters):
     convolutions = [x for x in model.layers if isinstance(x, keras.layers.Conv2D)]
     assert len(convolutions) == depth
     assert {x.dilation_rate for x in convolutions} == {(1, 1)}
-
-
-def test_dilations_of_pdnet():
-    model = models.protein_resnet((None, None, 57), 12, dilated=True)
-    second = [model.get_layer(f"block{n}_conv2").dilation_rate[0] for n in range(1, 6)]
-    first = [model.get_layer(f"block{n}_conv1").dilation_rate[0] for n in range(1, 6)]
-    assert second == [1, 2, 4, 1, 2] and set(first) == {1}
 
 
 @pytest.mark.parametrize("name", ["kim_cnn", "spherical_cnn"])

@@ -3,12 +3,9 @@
 import numpy as np
 import pytest
 
-from keras_xd import layers, models
-from keras_xd.core.searchable import architecture_variables
-from keras_xd.finalizing.finalizer import finalize
+from keras_xd import models
 from keras_xd.layers.cells.genotypes import BlockGenotype, CellGenotype, Genotype, random_genotype
 
-OPERATIONS = ("identity", "channel_attention")
 SKIPS = CellGenotype((BlockGenotype((("identity", 0), ("identity", 1)), "identity"),) * 4)
 
 
@@ -50,27 +47,6 @@ def test_parameters_by_hand():
     assert [plain.get_layer(f"stage{n}").output.shape[1] for n in (1, 2, 3)] == [8, 4, 2]
     reductions = [plain.get_layer(f"cell{number}").reduction for number in range(1, 8)]
     assert reductions == [False, False, True, False, True, False, False]
-
-
-def test_cells_of_a_kind_share_their_architecture():
-    model = models.nos_search_network(4, 2, (8, 8, 3), 3, OPERATIONS, seed=5)
-    variables = architecture_variables(model)
-    assert [tuple(variable.shape) for variable in variables] == [(18, 2)] * 2
-    found = [model.get_layer(f"cell{number}") for number in range(1, 5)]
-    assert [cell.reduction for cell in found] == [False, True, True, False]
-    assert [cell.filters for cell in found] == [2, 4, 8, 8]
-    assert found[0].architecture is found[3].architecture
-    assert found[1].architecture is found[2].architecture
-    again = models.nos_search_network(3, 1, (8, 8, 3), 3, OPERATIONS, seed=5)
-    for one, other in zip(variables, architecture_variables(again), strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert not np.array_equal(*variables)
-    # What is finalized has the cells that the weights decide on.
-    genotype = layers.derived_genotype(model)
-    plain = finalize(model)
-    assert plain.get_layer("cell1").genotype_cell == genotype.normal
-    assert plain.get_layer("cell2").genotype_cell == genotype.reduction
-    assert plain.output_shape == (None, 3)
 
 
 def test_drop_path_and_seeds(rng):

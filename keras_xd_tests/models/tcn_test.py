@@ -6,7 +6,6 @@ import pytest
 
 import keras_xd
 from keras_xd import models
-from keras_xd.testing import check_layer
 
 
 @pytest.mark.parametrize("dilated", [True, False])
@@ -103,15 +102,6 @@ def test_normalized_weights_begin_as_a_convolution_and_only_turn(rng):
     assert np.abs(np.asarray(scale) - np.linalg.norm(drawn, axis=(0, 1))).min() > 1e-4
     direction.assign(0 * direction)
     assert not np.any(np.asarray(layer.kernel))
-
-
-@pytest.mark.parametrize("options", [{"padding": "causal", "dilation_rate": 2}, {"strides": 2}])
-def test_a_layer_of_normalized_weights_is_one_of_keras(options):
-    check_layer(
-        keras_xd.layers.WeightNormalizedConv1D,
-        {"filters": 3, "kernel_size": 2, **options},
-        (2, 7, 3),
-    )
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from keras import layers
 
 from keras_xd.rewriting.candidates import check_graph
-from keras_xd.rewriting.spaces import K_OPERATION, XD
+from keras_xd.rewriting.spaces import XD
 
 
 class OwnConvolution(layers.Conv2D):
@@ -47,20 +47,6 @@ def reason_of(layer, shape=(8, 8, 2)):
 )
 def test_reasons(layer, shape, reason):
     assert reason_of(layer, shape) == reason
-
-
-def test_reason_of_k_operations():
-    inputs = keras.Input((8, 8, 2))
-    model = keras.Model(inputs, layers.DepthwiseConv2D(3)(inputs))
-    (candidate,) = K_OPERATION.candidates(model, ("convolution",))
-    assert candidate.reason == "to='k_operation' has no DepthwiseConv2D"
-
-
-def test_reason_of_several_sizes():
-    inputs, convolution = keras.Input((8, 2)), layers.Conv1D(2, 3)
-    model = keras.Model(inputs, convolution(convolution(inputs)))
-    (candidate,) = XD.candidates(model)
-    assert candidate.reason == "it is called at several shapes, (None, 6, 2), (None, 8, 2)"
 
 
 def test_shapes_in_nested_models_are_those_of_the_calls():

@@ -137,16 +137,6 @@ def test_a_search_space_before_its_original_is_refused(rng):
             compare(space, second, x)
 
 
-def test_a_snapped_layer_is_compared(rng):
-    model, space = pair(sample_models.sequential)
-    plain = finalize(space, snap=0.01)
-    inputs = sample_models.inputs_of(model, rng)
-    for row in compare(model, plain, inputs).rows:
-        assert row.left_because is None and row.relative_error < 1e-4
-        assert (row.kind_before, row.parameters_before) == (row.kind_after, row.parameters_after)
-    assert compare(model, plain, inputs).worst.relative_error > 0
-
-
 def test_the_error_of_a_model_is_that_of_its_worst_output(rng):
     inputs = keras.Input((8, 1))
     ends = [layers.Conv1D(2, 3, name=name)(inputs) for name in ("first", "second", "third")]

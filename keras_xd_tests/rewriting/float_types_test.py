@@ -6,7 +6,6 @@ import pytest
 from keras import layers
 
 import keras_xd
-from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 
 TOLERANCES = {
     "float16": 0.02,
@@ -45,25 +44,3 @@ def test_every_space_in_every_float_type(space, dtype, rng):
         error = np.max(np.abs(outputs - expected)) / np.max(np.abs(expected))
         assert error <= TOLERANCES[dtype], error
     assert 0 < float(keras_xd.complexity(space_model)) < 10_000
-
-
-@pytest.fixture
-def policy(request):
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(request.param)
-    yield request.param
-    keras.config.set_dtype_policy(before)
-
-
-@pytest.mark.parametrize("policy", ["float16", "bfloat16", "float64"], indirect=True)
-def test_cells_in_every_float_type(policy, rng):
-    """Called in inference and in training, counted and finalized."""
-    inputs = keras.Input((8, 8, 2))
-    cell = keras_xd.layers.HeterogeneousCell(2, ArchitectureLogits())
-    network = keras.Model(inputs, cell([inputs, inputs]))
-    images = rng.standard_normal((2, 8, 8, 2)).astype("float32")
-    for model, training in ((network, False), (network, True), (keras_xd.finalize(network), False)):
-        outputs = model(images, training=training)
-        assert keras.backend.standardize_dtype(outputs.dtype) == policy
-        assert np.all(np.isfinite(keras.ops.convert_to_numpy(keras.ops.cast(outputs, "float32"))))
-    assert float(keras_xd.complexity(network)) > 0

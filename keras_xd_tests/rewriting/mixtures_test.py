@@ -24,14 +24,6 @@ def backbone(rng):
     return model
 
 
-def chain(rng, *arguments, **options):
-    """The first one of them, and one more."""
-    inputs = keras.Input((9, 8, 2))
-    x = keras.layers.Conv2D(4, 3, padding="same", activation="relu", name="first")(inputs)
-    x = keras.layers.Conv2D(*arguments, **options)(x)
-    return sample_models.randomize(keras.Model(inputs, x), rng)
-
-
 CONVOLUTIONS = ("first", "strided", "shortcut", "odd")
 
 

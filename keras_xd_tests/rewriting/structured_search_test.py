@@ -107,26 +107,6 @@ def test_layers_made_in_build_and_recurrent_ones(rng):
     assert_close(outputs(keras_xd.finalize(space), x), outputs(model, x), 1e-5)
 
 
-def test_reports_have_every_candidate(rng):
-    inputs = keras.Input((12,))
-    model = keras.Model(inputs, layers.Dense(24, name="dense")(inputs))
-    options = {"family": ["monarch", "blast"], "density": 0.5}
-    space = keras_xd.rewrite(model, to="structured", **options)
-    rows = space.report.rows
-    assert [row.candidate for row in rows] == ["monarch_0.5", "blast_0.5"]
-    for row in rows:
-        alone = keras_xd.rewrite(model, to="structured", family=row.family, density=0.5).report
-        assert row.error == pytest.approx(alone.rows[0].error)
-        assert row.sizes == alone.rows[0].sizes
-    nearest = min(rows, key=lambda row: row.error).candidate
-    (line,) = [line for line in str(space.report).splitlines() if line.startswith("dense")]
-    assert f"2 candidates, nearest {nearest}" in line
-    # Only some families take the inputs of the layers.
-    data = rng.normal(size=(40, 12)).astype("float32")
-    given = keras_xd.rewrite(model, to="structured", calibration_data=data, **options)
-    assert [row.output_error is None for row in given.report.rows] == [False, True]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -6,18 +6,14 @@ import pytest
 
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.training.architecture_drift import ArchitectureDrift
-from keras_xd.training.search_model import SearchModel
-from keras_xd_tests.training.gated_dense import classification_data, small_model
+from keras_xd_tests.training.gated_dense import classification_data, small_model, small_search
 
 FIT = {"batch_size": 10, "shuffle": False, "verbose": 0}
 NAME = "architecture_change"
 
 
 def search_model(**options):
-    keras.utils.set_random_seed(4)
-    search = SearchModel(small_model())
-    search.compile("sgd", keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy", **options)
-    return search
+    return small_search(architecture_optimizer=keras.optimizers.SGD(0.1), **options)
 
 
 def by_hand(search, start):
@@ -89,10 +85,3 @@ def test_resumed_training_measures_from_the_first_start(name, whole, tmp_path):
     loaded.compile("sgd", "sgd", "sparse_categorical_crossentropy")
     again = loaded.fit(x, y, **FIT).history[NAME]
     assert again == pytest.approx([by_hand(loaded, start)], rel=1e-6)
-
-
-def test_nothing_is_told_of_a_frozen_architecture():
-    search = search_model()
-    search.model.layers[0].gates.trainable = False
-    search.compile("sgd", "sgd", "sparse_categorical_crossentropy")
-    assert NAME not in search.fit(*classification_data(), **FIT).history

@@ -10,10 +10,11 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.core.searchable import architecture_variables, model_variables
+from keras_xd.layers import XDConv2D
 from keras_xd.training.architecture_files import load_architecture, save_architecture
+from keras_xd.training.architecture_signature import signature
 from keras_xd.training.random_architecture import randomize_architecture
 from keras_xd.training.search_model import SearchModel
-from keras_xd_tests.training.gated_dense import GatedDense
 
 CIRCULAR = {"padding": "circular", "channel_gates": False}  # gates are those of channels
 
@@ -107,31 +108,6 @@ def test_nothing_is_overwritten_unasked(tmp_path):
     assert path.read_bytes() == before
     save_architecture(convolutional(mixture()), path, overwrite=True)
     load_architecture(convolutional(mixture()), path)
-
-
-def test_numbers_that_keras_gave_count_as_an_order(tmp_path):
-    def model():
-        parts = [GatedDense(3), keras.layers.Dense(3), GatedDense(3), GatedDense(3, name="own_1")]
-        block = keras.Sequential([keras.Input((3,)), GatedDense(3)])
-        return keras.Sequential([keras.Input((3,)), *parts, block])
-
-    found, other = model(), model()
-    assert found.layers[0].name != other.layers[0].name
-    randomize_architecture(found, 2)
-    save_architecture(found, tmp_path / "found.npz")
-    load_architecture(other, tmp_path / "found.npz")
-    pairs = zip(architecture_variables(found), architecture_variables(other), strict=True)
-    for old, new in pairs:
-        np.testing.assert_array_equal(old.numpy(), new.numpy())
-
-
-def test_names_of_ones_own_are_no_order(tmp_path):
-    save_architecture(convolutional(xd("stage_1")), tmp_path / "found.npz")
-    unchanged(
-        convolutional(xd("stage_2")),
-        r"missing in the file \['stage_2'\]; unexpected in the file \['stage_1'\]",
-        tmp_path / "found.npz",
-    )
 
 
 def test_names_can_be_mapped(tmp_path):
@@ -289,3 +265,14 @@ def test_files_of_weights_and_missing_files(tmp_path):
     with pytest.raises(ValueError, match="Only a model with searchable layers"):
         save_architecture(convolutional(), tmp_path / "plain.npz")
     assert not (tmp_path / "plain.npz").exists()
+
+
+@pytest.mark.parametrize("radix", [6, (3, 2)])
+def test_a_radix_of_all_axes_is_that_of_each_axis(radix):
+    def describe(radix):
+        layer = XDConv2D(2, 3, radix=radix, padding="circular")
+        return signature(keras.Sequential([keras.Input((6, 6, 1)), layer]))[0]
+
+    assert f"radix={(radix, radix)}" in describe(radix)
+    assert not any(text.startswith("radix") for text in describe(None))
+    assert describe(((3, 2), (3, 2))) == describe((3, 2)) != describe(((2, 3), (3, 2)))

@@ -112,18 +112,6 @@ def test_shuffling_covers_every_sample_in_a_new_order():
     assert data.ended == ended + 2
 
 
-def test_structures_and_types():
-    x = {"image": np.arange(24.0).reshape(4, 3, 2), "label": np.arange(4)}
-    weights = np.ones(4, "float64")
-    stream = interleave((x, x["label"], weights), (x, x["label"], 2 * weights), shuffle=False)
-    inputs, labels, scales = next(iter(stream))
-    assert stream.element_spec[0]["image"].shape == (None, 3, 2)
-    np.testing.assert_array_equal(inputs["image"][0::2], x["image"])
-    np.testing.assert_array_equal(inputs["image"][1::2], x["image"])
-    assert inputs["image"].dtype == scales.dtype == "float32" and labels.dtype == "int64"
-    assert scales.numpy().tolist() == [1, 2] * 4
-
-
 def test_batch_size_is_that_of_the_dataset():
     stream = interleave(dataset(TRAINING, 5), arrays(HELD_OUT), shuffle=False)
     assert [len(batch) for batch in halves(stream)[0]] == [5, 5]

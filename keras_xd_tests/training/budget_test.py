@@ -44,14 +44,6 @@ def test_the_term_measures_what_it_is_told(measure, cost):
     assert float(search.complexity_metric.result()) == pytest.approx(3, rel=1e-5)
 
 
-def test_the_measure_is_saved(tmp_path):
-    for measure in ("parameters", sum_of_gates):
-        search = compiled(complexity_target=2.0, complexity_measure=measure)
-        search.save(tmp_path / "search.keras")
-        loaded = keras.models.load_model(tmp_path / "search.keras")
-        assert loaded.complexity_measure == measure and loaded.complexity_target == 2.0
-
-
 def test_the_weight_changes_without_a_new_trace():
     x, y = classification_data()
     search = compiled(complexity_target=70, complexity_weight=0.0)

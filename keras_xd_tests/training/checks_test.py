@@ -13,7 +13,6 @@ import pytest
 import keras_xd
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.training import checks
-from keras_xd.training.callbacks.epoch_counter import EpochCounter
 from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense
 
@@ -58,18 +57,6 @@ def test_an_epoch_must_be_left_for_the_architecture(options, trained, epochs, me
     architecture_variables(search)[0].trainable = False
     expected = epochs - options["cooldown_epochs"]
     assert checks.first_cooldown_epoch(search, epochs, 0) == expected
-
-
-def test_the_counter_comes_first():
-    search = search_model()
-    given = keras.callbacks.History()
-    callbacks = checks.with_own_callbacks([given], search)
-    assert isinstance(callbacks[0], EpochCounter) and callbacks[1:] == [given]
-    listed = keras.callbacks.CallbackList([given])
-    for _ in range(2):
-        assert checks.with_own_callbacks(listed, search) is listed
-        assert isinstance(listed.callbacks[0], EpochCounter) and listed.callbacks[1:] == [given]
-    assert listed.callbacks[0].model is search
 
 
 def _classifier(activation, to=None):

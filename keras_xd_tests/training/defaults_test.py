@@ -1,7 +1,6 @@
 """`SearchModel.compile` without arguments: the backbone's compilation, and the defaults."""
 
 import keras
-import numpy as np
 import pytest
 
 import keras_xd
@@ -81,20 +80,3 @@ def test_a_compiled_search_space_is_its_own_backbone():
 
 def groups_of(optimizer):
     return optimizer.weights_optimizer, optimizer.architecture_optimizer
-
-
-def test_loss_scaling_of_the_backbone_is_left_to_the_policy():
-    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.5))
-    search = keras_xd.SearchModel(space(optimizer=optimizer, loss="mse"))
-    search.compile()
-    assert isinstance(groups(search)[0], keras.optimizers.SGD)
-
-
-def test_defaults_survive_a_file(tmp_path, rng):
-    search = keras_xd.SearchModel(space(optimizer="sgd", loss="mae", metrics=["mse"]))
-    search.compile()
-    search.save(tmp_path / "search.keras")
-    loaded = keras.models.load_model(tmp_path / "search.keras")
-    assert isinstance(groups(loaded)[0], keras.optimizers.SGD) and loaded.loss == "mae"
-    x = rng.normal(size=(2, 9, 1))
-    np.testing.assert_allclose(loaded.predict(x, verbose=0), search.predict(x, verbose=0))

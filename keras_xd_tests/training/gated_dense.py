@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core.searchable import SearchableLayer
+from keras_xd.training.search_model import SearchModel
 
 
 @keras.saving.register_keras_serializable(package="keras_xd_tests")
@@ -69,6 +70,25 @@ def gated_model(**kwargs):
 def small_model():
     """Return the smallest such classifier, for tests to which the layers are all the same."""
     return keras.Sequential([keras.Input((4,)), GatedDense(3), keras.layers.Softmax()])
+
+
+def gated_search(optimizer=None, architecture_optimizer=None, seed=4, **options):
+    """Return a compiled search of a single unit, by SGD with momentum."""
+    keras.utils.set_random_seed(seed)
+    search = SearchModel(keras.Sequential([keras.Input((4,)), GatedDense(1)]))
+    given = (optimizer, architecture_optimizer)
+    search.compile(
+        *(one or keras.optimizers.SGD(0.01, momentum=0.9) for one in given), "mse", **options
+    )
+    return search
+
+
+def small_search(optimizer="sgd", architecture_optimizer="sgd", seed=4, **options):
+    """Return a compiled search of `small_model`."""
+    keras.utils.set_random_seed(seed)
+    search = SearchModel(small_model())
+    search.compile(optimizer, architecture_optimizer, "sparse_categorical_crossentropy", **options)
+    return search
 
 
 def classification_data(samples=20):

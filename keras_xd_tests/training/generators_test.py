@@ -1,12 +1,10 @@
 """Searches on Python generators: which batches, how many, what needs a length."""
 
-import keras
 import numpy as np
 import pytest
 
 from keras_xd.training.bilevel_dataset import with_steps
-from keras_xd.training.search_model import SearchModel
-from keras_xd_tests.training.gated_dense import classification_data, small_model
+from keras_xd_tests.training.gated_dense import classification_data, small_search
 
 
 def batches(start, count=None, size=2, drawn=None):
@@ -32,14 +30,6 @@ def samples(count=None, size=4, drawn=None):
         number += 1
 
 
-def search_model(mode="first_order", **options):
-    keras.utils.set_random_seed(4)
-    search = SearchModel(small_model())
-    options = {"mode": mode, **options}
-    search.compile("sgd", "sgd", "sparse_categorical_crossentropy", **options)
-    return search
-
-
 def test_batches_alternate_and_none_is_drawn_ahead():
     drawn = []
     stream, steps, _ = with_steps(batches(0, drawn=drawn), batches(100), 2)
@@ -58,10 +48,10 @@ def test_generators_train_as_the_same_arrays_do():
         while True:
             yield from ((x[i : i + 4], y[i : i + 4]) for i in (0, 4))
 
-    expected = search_model().fit(
+    expected = small_search(mode="first_order").fit(
         x, y, batch_size=4, shuffle=False, architecture_validation_data=(x, y), **options
     )
-    found = search_model().fit(
+    found = small_search(mode="first_order").fit(
         of_two(), architecture_validation_data=of_two(), steps_per_epoch=2, **options
     )
     for name, values in expected.history.items():
@@ -73,7 +63,7 @@ def test_generators_train_as_the_same_arrays_do():
 @pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
 def test_training_ends_with_a_generator(count, epochs, ending):
     """Also where it has just the batches of whole epochs: no epoch is without batches."""
-    search = search_model()
+    search = small_search(mode="first_order")
     training = samples(count if ending == "training" else None)
     held_out = samples(count if ending == "architecture" else None)
     with pytest.warns(UserWarning, match="after epoch 2 of 5, as a generator has no more"):
@@ -98,7 +88,7 @@ def test_training_ends_with_a_generator(count, epochs, ending):
     ],
 )
 def test_refused_before_training(training, held_out, message):
-    search = search_model()
+    search = small_search(mode="first_order")
     steps = None if "steps_per_epoch" in message else 2
     before = [v.numpy() for v in search.variables]
     with pytest.raises(ValueError, match=message):

@@ -146,18 +146,6 @@ def test_all_at_once_in_a_compiled_step(mode, steps_per_execution):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_scaling_changes_nothing(mode):
-    """Scales are powers of two; limits of gradients are of those without the scale."""
-    search = search_model(mode, ALL, "mixed_float16", run_eagerly=True)
-    assert isinstance(search.optimizer, keras.optimizers.LossScaleOptimizer)
-    assert search.model.layers[-1].compute_dtype == "float32"
-    close(fit(search), expected_of_all(mode))
-    assert float(search.optimizer.dynamic_scale) == 2.0**15
-    # The optimizer scales once a step for each group.
-    assert int(search.optimizer.step_counter) == STEPS * (1 if mode == "joint" else 2)
-
-
-@pytest.mark.parametrize("mode", MODES)
 def test_steps_that_overflow_are_skipped_and_lower_the_scale(mode):
     search = search_model(mode, ({}, {}), "mixed_float16", run_eagerly=True)
     search.optimizer.dynamic_scale.assign(2.0**127)

@@ -41,12 +41,6 @@ def test_layers_and_shapes_are_those_of_the_model_inside():
         search.get_layer("nothing")
 
 
-def test_features_by_the_graph_inside(rng):
-    search = keras_xd.SearchModel(keras_xd.rewrite(backbone()))
-    features = keras.Model(search.inputs[0], search.get_layer("conv").output)
-    assert features(rng.normal(size=(2, 9, 1))).shape == (2, 7, 2)
-
-
 @pytest.mark.parametrize("make", [backbone, subclassed])
 def test_summary_shows_layers_and_the_split(make):
     space = keras_xd.rewrite(make())
@@ -59,19 +53,3 @@ def test_summary_shows_layers_and_the_split(make):
     assert f"Architecture: {architecture:,} parameters, {architecture:,} trainable" in text
     keras_xd.freeze_architecture(search)
     assert f"Architecture: {architecture:,} parameters, 0 trainable" in summary_of(search)
-
-
-def test_a_subclassed_model_has_layers_and_no_graph():
-    search = keras_xd.SearchModel(keras_xd.rewrite(subclassed()))
-    assert type(search.get_layer("conv")).__name__ == "XDConv1D"
-    assert not hasattr(search, "inputs")
-
-
-def test_files_hold_what_they_held(tmp_path, rng):
-    search = keras_xd.SearchModel(keras_xd.rewrite(backbone()))
-    search.compile(loss="mse")
-    search.save(tmp_path / "search.keras")
-    loaded = keras.models.load_model(tmp_path / "search.keras")
-    x = rng.normal(size=(2, 9, 1))
-    np.testing.assert_array_equal(loaded.predict(x, verbose=0), search.predict(x, verbose=0))
-    assert [layer.name for layer in loaded.layers] == [search.model.name]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_xd.core.searchable import architecture_variables
-from keras_xd.training.optimizers import ArchitectureOptimizer, architecture_optimizer
+from keras_xd.training.optimizers import architecture_optimizer
 from keras_xd_tests.training.gated_dense import GatedDense, classification_data, gated_model
 
 LOSS = "sparse_categorical_crossentropy"
@@ -100,29 +100,6 @@ def test_each_group_moves_by_its_own_optimizer(make):
     after = [variable.numpy() for variable in model.trainable_variables]
     architecture = identities(architecture_variables(model))
     assert moved(before, after) == [id(v) in architecture for v in model.trainable_variables]
-
-
-@pytest.mark.parametrize("make", MODELS)
-def test_reloaded_model_resumes_to_the_same_losses(make, tmp_path):
-    x, y = classification_data(16)
-    y = np.eye(3)[y]
-
-    keras.utils.set_random_seed(4)
-    model = make()
-    model.compile(
-        optimizer=architecture_optimizer(
-            model, keras.optimizers.Adam(0.01), keras.optimizers.SGD(0.05, momentum=0.9)
-        ),
-        loss="mse",
-        run_eagerly=True,
-    )
-    fit = {"batch_size": 8, "shuffle": False, "verbose": 0}
-    model.fit(x, y, epochs=1, **fit)
-    model.save(tmp_path / "model.keras")
-    rest = model.fit(x, y, **fit).history["loss"]
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert isinstance(loaded.optimizer, ArchitectureOptimizer)
-    assert loaded.fit(x, y, **fit).history["loss"] == rest
 
 
 def test_names_may_not_hide_the_architecture_among_other_variables():

@@ -10,7 +10,7 @@ import tensorflow as tf
 import keras_xd
 from keras_xd import layers
 from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
-from keras_xd.layers.cells.genotypes import cell_of_weights, random_genotype
+from keras_xd.layers.cells.genotypes import cell_of_weights
 from keras_xd.training.perturbation import decide_by_perturbation
 from keras_xd_tests.training.gated_dense import gated_model
 
@@ -95,24 +95,6 @@ def test_it_evaluates_the_trained_network(rng):
     for variable, before in zip(search.model.trainable_weights, weights, strict=True):
         if id(variable) not in logits:
             np.testing.assert_array_equal(numpy(variable), before)
-
-
-def test_decided_cells_are_saved(tmp_path):
-    search = searched("perturbation", NAMES[:2], channels=1)
-    genotype = random_genotype(np.random.default_rng(1), NAMES[:2])
-    for kind, cell in zip(
-        architectures(search), (genotype.normal, genotype.reduction), strict=True
-    ):
-        kind.decide(cell)
-    search.model.save(tmp_path / "model.keras")
-    restored = keras.models.load_model(tmp_path / "model.keras")
-    assert restored.get_layer("cell1").architecture.relaxation == "perturbation"
-    assert layers.derived_genotype(restored) == genotype
-    keras_xd.save_architecture(search, tmp_path / "found.npz")
-    network.cache_clear()
-    other = searched("perturbation", NAMES[:2], channels=1)
-    keras_xd.load_architecture(other, tmp_path / "found.npz")
-    assert layers.derived_genotype(other) == genotype
 
 
 def test_logits_are_kept_where_it_fails(rng, monkeypatch):

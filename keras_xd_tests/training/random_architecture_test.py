@@ -7,26 +7,10 @@ import numpy as np
 import pytest
 
 from keras_xd import layers
-from keras_xd.core.searchable import SearchableLayer, architecture_variables, model_variables
+from keras_xd.core.searchable import architecture_variables, model_variables
 from keras_xd.training.random_architecture import architecture_parts, randomize_architecture
 from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense, gated_model
-
-
-class Scaled(SearchableLayer):
-    """Three architecture variables: of value 3, zeros, and none."""
-
-    def build(self, input_shape):
-        for name, size, start in (("large", 4000, 3.0), ("zero", 4000, 0.0), ("empty", 0, 0.0)):
-            value = keras.initializers.Constant(start)
-            setattr(self, name, self.add_weight(shape=(size,), initializer=value, name=name))
-
-    @property
-    def architecture_variables(self):
-        return [self.large, self.zero, self.empty]
-
-    def call(self, inputs):
-        return inputs
 
 
 class Unrepeatable(GatedDense):
@@ -80,19 +64,6 @@ def test_variables_belong_to_the_innermost_searchable_layer():
 def test_nothing_to_draw(model, message):
     with pytest.raises(ValueError, match=message):
         randomize_architecture(model, 0)
-
-
-def test_default_is_normal_of_the_scale_of_the_start():
-    layer = Scaled()
-    model = model_of(layer)
-    layer.large.assign(keras.ops.full((4000,), 50.0))  # the search has moved it: no matter
-    assert randomize_architecture(model, 5) is model
-    large, zero, empty = values_of(layer.architecture_variables)
-    # Four standard errors of a mean and of a standard deviation of 4000 normal numbers.
-    for value, scale in ((large, 3.0), (zero, 1.0)):
-        assert abs(value.mean()) < 4 * scale / np.sqrt(4000)
-        assert abs(value.std() - scale) < 4 * scale / np.sqrt(8000)
-    assert empty.shape == (0,)
 
 
 def test_seeds_and_weights():

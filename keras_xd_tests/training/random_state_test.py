@@ -93,16 +93,6 @@ def test_training_goes_on_to_the_bit(resumed, whole, files, tmp_path):
         np.testing.assert_array_equal(now, then)
 
 
-def test_generators_are_stored_in_the_order_of_the_layers(tmp_path):
-    search, other = search_model(), search_model(seed=5)
-    for number, state in enumerate(generator_states(search)):
-        state.assign([number, 10 + number])
-    search.save_weights(tmp_path / "search.weights.h5")
-    other.load_weights(tmp_path / "search.weights.h5")
-    found = [state.numpy().tolist() for state in generator_states(other)]
-    assert found == [[number, 10 + number] for number in range(GENERATORS)]
-
-
 def test_files_without_a_random_state_leave_it_as_it_is():
     search = search_model()
     before = [state.numpy() for state in generator_states(search)]

@@ -6,7 +6,7 @@ import pytest
 
 from keras_xd.training import rates
 from keras_xd.training.search_model import SearchModel
-from keras_xd_tests.training.gated_dense import classification_data, small_model
+from keras_xd_tests.training.gated_dense import classification_data, small_model, small_search
 
 # Keras reads a rate by `np.array(variable)`, of which NumPy 2 complains.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -25,14 +25,8 @@ def policy(request):
 
 
 def search_model(weights=0.4, architecture=0.1, **options):
-    search = SearchModel(small_model())
-    search.compile(
-        keras.optimizers.SGD(weights),
-        keras.optimizers.Adam(architecture),
-        "sparse_categorical_crossentropy",
-        **options,
-    )
-    return search
+    optimizers = keras.optimizers.SGD(weights), keras.optimizers.Adam(architecture)
+    return small_search(*optimizers, **options)
 
 
 def both(search):
@@ -106,13 +100,6 @@ def test_the_ratio_outlasts_a_file_saved_at_zero(name, tmp_path):
     assert both(loaded) == pytest.approx([0.8, 0.2])
 
 
-def test_a_callback_that_fails_leaves_the_optimizers_visible():
-    search = search_model()
-    with pytest.raises(ZeroDivisionError):
-        fit(search, [CALLBACKS.LearningRateScheduler(lambda epoch, rate: 1 / 0)])
-    assert len(search.optimizer.optimizers) == 2
-
-
 @pytest.mark.parametrize("group", ["weights", "architecture"])
 def test_what_follows_a_schedule_cannot_be_set(policy, group):
     search = search_model(**{group: SCHEDULE})
@@ -163,20 +150,6 @@ def all_rates(search):
     optimizer = search.search_optimizer
     groups = [*optimizer.weights_optimizers, optimizer.architecture_optimizer]
     return [rates.value(group) for group in groups]
-
-
-def test_every_group_of_weights_keeps_its_ratio(policy):
-    search = grouped_search()
-    rate = CALLBACKS.LearningRateScheduler(lambda epoch: [0.4, 0.0, 0.8][epoch])
-    history = fit(search, [rate])
-    assert history["learning_rate"] == pytest.approx([0.4, 0.0, 0.8])
-    assert history["weights_1_learning_rate"] == pytest.approx([0.2, 0.0, 0.4])
-    assert history["architecture_learning_rate"] == pytest.approx([0.1, 0.0, 0.2])
-    fit(search, [CALLBACKS.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=1e9)], 2)
-    assert all_rates(search) == pytest.approx([0.4, 0.2, 0.1])
-    search.search_optimizer.weights_optimizers[1].learning_rate = 0.8
-    search.optimizer.learning_rate = 0.1
-    assert all_rates(search) == pytest.approx([0.1, 0.2, 0.025])
 
 
 def test_a_file_with_one_number_for_the_ratio_is_read():

@@ -127,26 +127,6 @@ def test_warmup_trains_the_weights_alone(mode):
     assert not np.any(variables[0].numpy() == 1.0)
 
 
-def test_file_resumes_to_the_same_losses(tmp_path):
-    checkpoint = keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}.keras"))
-    search = search_model(warmup_epochs=1, perturbation=0.005)
-    whole = fit(search, epochs=2, batch_size=10, callbacks=[checkpoint])
-    loaded = keras.saving.load_model(tmp_path / "1.keras")
-    assert (loaded.mode, loaded.perturbation) == ("second_order", 0.005)
-    rest = fit(loaded, batch_size=10)
-    assert rest == {name: values[1:] for name, values in whole.items()}
-
-
-def test_frozen_architecture_is_only_measured():
-    search = search_model()
-    gates = architecture_variables(search)[0]
-    gates.trainable = False
-    search.compile("sgd", "sgd", LOSS, mode="second_order", run_eagerly=True)
-    history = fit(search)
-    np.testing.assert_array_equal(gates.numpy(), np.ones(4))
-    assert history["architecture_loss"][0] > 0
-
-
 def test_bad_input():
     x, y = classification_data(8)
     data = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)

@@ -84,37 +84,6 @@ def test_cooldown_trains_the_weights_as_a_frozen_architecture_does():
     assert fit(twin, 1)[1][-1] == weights[-1]
 
 
-def test_backup_and_restore_resumes_in_the_same_phase(tmp_path, cut=4):
-    whole = fit(search_model())
-
-    def killed(epoch, logs=None):
-        if epoch == cut:
-            raise KeyboardInterrupt
-
-    backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
-    search = search_model()
-    with pytest.raises(KeyboardInterrupt):
-        fit(search, callbacks=[backup, keras.callbacks.LambdaCallback(on_epoch_begin=killed)])
-    assert not search.cooling_down
-    found = fit(
-        search_model(seed=5),
-        callbacks=[keras.callbacks.BackupAndRestore(tmp_path / "backup")],
-    )
-    assert [found[0], found[1]] == [whole[0][cut:], whole[1][cut:]]
-
-
-def test_every_fit_has_its_cooldown():
-    search = search_model(warmup_epochs=0, cooldown_epochs=1)
-    for _ in range(2):
-        architectures, _ = fit(search, 2)
-        assert architectures[0] == architectures[1]
-    assert int(search.search_optimizer.architecture_optimizer.iterations) == 4
-    before = architecture_variables(search)[0].numpy()
-    x, y = classification_data(8)
-    search.train_on_batch(x, y)
-    assert not np.array_equal(architecture_variables(search)[0], before)
-
-
 def test_fit_refuses_epochs_without_a_search():
     search = search_model()
     x, y = classification_data(8)

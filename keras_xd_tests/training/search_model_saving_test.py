@@ -1,9 +1,5 @@
 """`SearchModel` saved, loaded and resumed: to the same losses, or refused."""
 
-import copy
-import json
-import zipfile
-
 import keras
 import numpy as np
 import pytest
@@ -98,14 +94,6 @@ def test_keras_file_resumes_to_the_same_losses(cut, whole, cuts):
     np.testing.assert_array_equal(architecture_variables(loaded)[0].numpy(), whole[1])
 
 
-@pytest.mark.parametrize("cut", [1, 3])
-def test_weights_file_resumes_to_the_same_losses(cut, whole, cuts):
-    first, folder = cuts
-    other = search_model(seed=5)
-    other.load_weights(folder / f"{cut}.weights.h5")
-    assert first[:cut] + losses(other, EPOCHS - cut) == whole[0]
-
-
 # In the warm-up, where it ends, and behind it; where a number follows, within the epoch.
 @pytest.mark.parametrize("cut", [(2, None), (1, 1), (3, 1)])
 def test_backup_and_restore_resumes_to_the_same_losses(cut, whole, tmp_path):
@@ -128,33 +116,6 @@ def test_backup_and_restore_resumes_to_the_same_losses(cut, whole, tmp_path):
     assert history.history["loss"] == whole[0][:epoch]
     assert rest == whole[0][epoch:]
     np.testing.assert_array_equal(architecture_variables(resumed)[0].numpy(), whole[1])
-
-
-def test_compile_config_round_trip():
-    search = search_model()
-    config = search.get_compile_config()
-    assert json.loads(json.dumps(config)) == config
-    other = SearchModel(small_model())
-    assert other.get_compile_config() == {}
-    other.compile_from_config(copy.deepcopy(config))
-    assert other.get_compile_config() == config
-    assert (other.mode, other.warmup_epochs) == ("joint", 2)
-    assert (other.complexity_target, other.complexity_weight) == (10.0, 0.1)
-    assert other.perturbation == 0.01
-    assert other.optimizer.built
-
-
-def test_config_round_trip_and_uncompiled_file(tmp_path):
-    search = SearchModel(small_model(), name="found")
-    assert SearchModel.from_config(search.get_config()).name == "found"
-    search.save(tmp_path / "search.keras")
-    loaded = keras.saving.load_model(tmp_path / "search.keras")
-    assert not loaded.compiled and loaded.name == "found"
-    x, _ = classification_data()
-    np.testing.assert_array_equal(loaded.predict(x, verbose=0), search.predict(x, verbose=0))
-    with zipfile.ZipFile(tmp_path / "search.keras") as archive:
-        config = json.loads(archive.read("config.json"))
-    assert config["registered_name"] == "keras_xd>SearchModel"
 
 
 def test_a_search_loads_where_training_differs(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.training.optimizers import architecture_optimizer
 from keras_xd.training.search_model import SearchModel
-from keras_xd_tests.training.gated_dense import GatedDense, classification_data, gated_model
+from keras_xd_tests.training.gated_dense import classification_data, gated_model
 
 LOSS = "sparse_categorical_crossentropy"
 FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
@@ -29,43 +29,12 @@ def pair(make=gated_model, loss=LOSS, **compile_arguments):
     return compiled
 
 
-def branched_model():
-    """Two named inputs, two named outputs, regularizers and an added loss."""
-    inputs = {name: keras.Input((4,), name=name) for name in ("left", "right")}
-    shared = GatedDense(3, name="shared")
-    left = keras.layers.ActivityRegularization(l2=0.1)(shared(inputs["left"]))
-    both = keras.layers.Concatenate()([left, shared(inputs["right"])])
-    outputs = {
-        "label": keras.layers.Dense(3, activation="softmax", name="label")(both),
-        "value": keras.layers.Dense(1, kernel_regularizer="l2", name="value")(both),
-    }
-    return keras.Model(inputs, outputs)
-
-
 def same_history(search, twin, *data, **arguments):
     ours = search.fit(*data, **arguments).history
     theirs = twin.fit(*data, **arguments).history
     assert {name: ours[name] for name in theirs} == theirs
     assert set(ours) - set(theirs) <= {"architecture_change"}
     return ours
-
-
-def test_dictionaries_of_inputs_and_outputs():
-    """`early_metrics_test` compiles a step with dictionaries."""
-    x, y = classification_data(16)
-    search, twin = pair(
-        branched_model,
-        {"label": LOSS, "value": "mse"},
-        loss_weights={"label": 1.0, "value": 0.5},
-        metrics={"label": ["accuracy"], "value": ["mae"]},
-    )
-    data = {"left": x, "right": x[::-1].copy()}, {"label": y, "value": x[:, :1]}
-    history = same_history(search, twin, *data, epochs=2, validation_data=data, **FIT)
-    assert {"label_accuracy", "value_mae", "label_loss"} <= set(history)
-    ours, theirs = (model.predict(data[0], verbose=0) for model in (search, twin))
-    assert set(ours) == set(theirs) == {"label", "value"}
-    for name, values in ours.items():
-        np.testing.assert_array_equal(values, theirs[name])
 
 
 def test_metrics_weights_and_validation():

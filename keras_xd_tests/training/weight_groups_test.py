@@ -136,30 +136,6 @@ def test_second_order_looks_ahead_by_each_group(float64, rng):  # noqa: F811
         np.testing.assert_allclose(layer.bias.numpy(), w[3:], rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("mode", "dtype"),
-    [
-        *((mode, None) for mode in MODES),
-        ("joint", "mixed_float16"),
-        ("first_order", "mixed_float16"),
-    ],
-)
-def test_groups_that_are_alike_are_as_one(mode, dtype):
-    options = {"momentum": 0.9, "weight_decay": 0.1, "use_ema": True, "ema_momentum": 0.5}
-    options["gradient_accumulation_steps"] = 2
-    found = []
-    for one in (True, False):
-        weights = SGD(0.1, **options)
-        weights = weights if one else grouped(weights, inner=SGD(0.1, **options))
-        warmup_epochs = int(mode == "joint")
-        search = search_model(weights, mode=mode, dtype=dtype, warmup_epochs=warmup_epochs)
-        fit(search, epochs=warmup_epochs + 1)
-        found.append(values(search))
-    assert isinstance(search.optimizer, keras.optimizers.LossScaleOptimizer) == bool(dtype)
-    for name, expected in found[0].items():
-        np.testing.assert_allclose(found[1][name], expected, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("group", ["weights", "architecture"])
 @pytest.mark.parametrize("known", [True, False])
 def test_only_one_side_is_stepped(group, known):
@@ -262,19 +238,3 @@ def test_a_file_resumes_to_the_bit(mode, tmp_path):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
     config = loaded.get_compile_config()
     assert json.loads(json.dumps(config)) == config == search.get_compile_config()
-
-
-def test_the_backbone_may_have_groups():
-    """A compiled one, and a search space that was compiled with both."""
-    model = layered_model()
-    for optimizer in (
-        grouped(SGD(0.5), inner=SGD(0.25)),
-        architecture_optimizer(model, grouped(SGD(0.5), inner=SGD(0.25)), SGD(0.125)),
-    ):
-        model.compile(optimizer, LOSS)
-        search = SearchModel(model)
-        search.compile(run_eagerly=True)
-        found = search.search_optimizer.weights_optimizers
-        assert [float(part.learning_rate) for part in found] == [0.5, 0.25]
-        assert all(part is not optimizer.optimizers[0] for part in found)
-        fit(search)

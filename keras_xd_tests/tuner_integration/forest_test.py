@@ -61,17 +61,5 @@ def test_paths_tell_places_apart_and_motifs_are_expanded():
     assert first["/Linear2/0/conv"] == second["/Linear2/1/conv"] == 1
 
 
-def test_features_of_large_terms_are_limited(monkeypatch):
-    _, points = sample(30)
-    targets = np.arange(30.0)
-    whole = Forest(points, targets)
-    monkeypatch.setattr("tuner_integration.forest._MOST_FEATURES", 8)
-    limited = Forest(points, targets)
-    assert len(whole._columns) > 20 and 8 <= len(limited._columns) < len(whole._columns)
-    for name in set(limited._columns) - {"cell:Cell", "cell:/Cell"}:
-        share = np.mean([name.removeprefix("cell:") in found for found in features(points)])
-        assert 0.15 < share < 0.85 or share == 1 or "=" in name  # neither rare nor common
-
-
 def features(points):
     return [path_features(dict(point)["cell"]) for point in points]

@@ -90,12 +90,6 @@ def test_levels_have_colours_of_their_own():
     assert not np.intersect1d(whole[0][0], folded[0][0]).size
 
 
-def test_depth_is_no_limit():
-    text = "(S Linear1 " * 5_000 + "conv" + ")" * 5_000
-    features = kernels.WeisfeilerLehman(1).features(parse(text))
-    assert features[0][1].tolist() == [1, 1, 1]
-
-
 @pytest.mark.parametrize(
     "text", ["(S Unknown conv)", "(S Linear2 conv)", "(S Linear1 (T DARTS id id id id))"]
 )

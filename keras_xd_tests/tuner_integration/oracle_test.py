@@ -140,18 +140,6 @@ def test_what_varies_satisfies_the_constraints(tmp_path):
             CELLS.check(CELLS.parse(text["cell"] if isinstance(text, dict) else text))
 
 
-def test_a_trial_that_is_retried_reports_anew(tmp_path):
-    calls = []
-
-    def function(values):
-        calls.append(values)
-        return math.nan if len(calls) == 2 else loss(values)
-
-    oracle = search(tmp_path, cell_oracle(3, max_retries_per_trial=1), function).oracle
-    assert len(calls) == 4 and calls[1] == calls[2]
-    assert [trial.status for trial in oracle.trials.values()] == ["COMPLETED"] * 3
-
-
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_no_network_is_tried_twice(tmp_path, strategy):
     """22 of 27 terms of a residual block connect, and build 8 different networks."""
@@ -308,14 +296,3 @@ def test_a_network_rests_before_other_hyperparameters_are_tried():
     for number in range(4, 16):
         assert networks[number] not in networks[number - 2 : number]
     assert len(set(networks[4:])) < 12  # and are tried again after that
-
-
-def test_a_single_network_needs_no_rest():
-    oracle = oracle_with_rate(Grammar("S -> conv"), 8, 3)
-    rates = []
-    while asked := oracle.ask():
-        rates.append(asked[0]["rate"])
-        oracle.tell(asked[0], abs(rates[-1] - 0.3))
-    assert len(rates) == 8
-    # By expected improvement, not at random: the last ones are close.
-    assert np.abs(np.array(rates[3:]) - 0.3).min() < 0.05

@@ -3,8 +3,8 @@
 import keras_tuner as kt
 import numpy as np
 
-from keras_xd.grammar import Grammar, Topology, parse
-from tuner_integration.points import PointSpace, TriedPoints
+from keras_xd.grammar import Grammar
+from tuner_integration.points import PointSpace
 
 GRAMMAR = Grammar("S -> Linear2 A A | Linear1 A\nA -> conv | pool | relu")
 
@@ -80,29 +80,6 @@ def test_distances_are_mean_squares():
         squares = SPACE.squared_distances(points[left], points[right])
         assert list(squares) == ["kind", "momentum", "width", "bias", "depth"]
         np.testing.assert_allclose(sum(squares.values()), expected[left, right], rtol=1e-9)
-
-
-def test_points_with_equal_networks_are_tried():
-    known = {}
-    same = [
-        parse(text)
-        for text in ("(S Linear2 conv id)", "(S Linear1 conv)", "(S Residual2 zero conv conv)")
-    ]
-    tried = TriedPoints([(("s", same[0]), ("rate", 0.1), ("bias", True))], known=known)
-    for term in same:
-        assert (("s", term), ("rate", 0.1), ("bias", True)) in tried
-        assert (("s", term), ("rate", 0.2), ("bias", True)) not in tried
-        assert (("s", term), ("rate", 0.1)) not in tried
-    assert (("s", parse("(S Linear1 pool)")), ("rate", 0.1), ("bias", True)) not in tried
-    assert set(known) == {*same, parse("(S Linear1 pool)")}
-
-
-def test_terms_of_other_operators_are_compared_as_they_are():
-    a, b = parse("(S blend conv id)"), parse("(S blend id conv)")
-    tried = TriedPoints([(("s", a),)])
-    assert (("s", a),) in tried and (("s", b),) not in tried
-    pair = {"blend": Topology(((1, 2), (1, 2)))}
-    assert (("s", b),) in TriedPoints([(("s", a),)], pair)
 
 
 def test_a_mutation_changes_a_part_whatever_is_drawn():

@@ -74,35 +74,6 @@ def test_settings_reach_the_search():
     assert (config["warm_start"], again.mode) == ("convolution", "joint")
 
 
-def test_fixed_settings_are_no_hyperparameters():
-    hp = kt.HyperParameters()
-    hypermodel(depth=1, architecture_rate=0.01).build(hp)
-    assert not hp.space
-    hypermodel().build(hp)
-    assert [h.name for h in hp.space] == ["depth", "architecture_rate"]
-    rate = hp.space[1]
-    assert (rate.min_value, rate.max_value, rate.sampling) == (1e-5, 1e-1, "log")
-
-
-def test_joint_searches_use_all_samples(rng):
-    x, y = data(rng)
-    seen = []
-
-    class Batches(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            seen.append(batch)
-
-    for mode, batches in (("joint", 4), ("first_order", 2)):
-        model = hypermodel(depth=1, mode=mode)
-        hp = kt.HyperParameters()
-        search = model.build(hp)
-        seen.clear()
-        options = {"batch_size": 2, "verbose": 0, "callbacks": [Batches()]}
-        history = model.fit(hp, search, x, y, architecture_validation_split=0.5, **options)
-        assert len(seen) == batches
-        assert ("architecture_loss" in history.history) == (mode == "first_order")
-
-
 def test_hyperband_continues_searches_and_the_best_is_finalized(tmp_path, rng):
     x, y = data(rng)
     started = []

@@ -102,17 +102,6 @@ def test_a_term_counts_once_by_its_last_rung():
     assert [text for _, text in order[:2]] == trials
 
 
-def test_of_continued_trials_the_last_is_imported(tmp_path):
-    first = oracle(8)
-    first.open_project(tmp_path, "halving")
-    searched(first)
-    (continued,) = [t for t in first.trials.values() if rows(first)[int(t.trial_id)][1] == 1][:1]
-    other = oracle(3)
-    assert other.import_trials(tmp_path / "halving") == sum(r[1] == 0 for r in rows(first))
-    imported = {v["cell"]: score for v, score in other._imported}
-    assert imported[continued.hyperparameters.values["cell"]] == continued.score
-
-
 def test_what_fails_is_not_continued_and_what_was_not_asked_for_begins_new():
     found = oracle(12)
     for number in range(3):
@@ -123,20 +112,6 @@ def test_what_fails_is_not_continued_and_what_was_not_asked_for_begins_new():
     assert rows(found)[-1][1:] == (0, 0.1)
     (values,) = found.ask()
     assert values["tuner/round"] == 1 and values["cell"] == text
-
-
-def test_workers_wait_for_what_may_be_continued():
-    small = Grammar("S -> a | b | c")
-    found = oracle(9, small)
-    asked = found.ask(3)
-    trial = found.create_trial("another")
-    assert (len(asked), trial.status) == (3, "IDLE")
-    for number, values in enumerate(asked):
-        found.tell(values, number)
-    (values,) = found.ask()
-    assert values["cell"] == asked[0]["cell"] and values["tuner/epochs"] == 3
-    found.tell(values, 0.0)
-    assert found.ask() == []
 
 
 def test_arguments_are_checked():

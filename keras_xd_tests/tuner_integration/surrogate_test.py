@@ -110,13 +110,6 @@ def test_a_network_that_failed_is_not_taken_for_its_good_relatives():
     assert means["told"][0] > means["not told"][0]
 
 
-def test_one_observation_is_enough():
-    space, points = sample(5, True)
-    surrogate = surrogate_of(space)
-    surrogate.fit(points[:1], [2.0], points[1:3])
-    assert np.isfinite(surrogate.improvement(points)).all()
-
-
 def test_hyperparameters_have_lengths_of_their_own():
     hyperparameters = kt.HyperParameters()
     for name in ("matters", "does_not"):
@@ -162,19 +155,6 @@ def test_the_model_is_the_one_that_predicts_left_out_points_better(function, exp
         errors[models] = np.square(mean - targets[40:]).mean()
     assert surrogate.model == expected
     assert errors["kernel", "forest"] == errors[(expected,)] == min(errors.values())
-
-
-def test_a_forest_believes_its_mean_at_pending_points():
-    space, points = sample(40, True)
-    targets = np.array([place(point) for point in points[:30]], float)
-    surrogate = surrogate_of(space)
-    surrogate.models = ("forest",)
-    surrogate.fit(points[:30], targets)
-    before = surrogate.predict(points[30:])
-    surrogate.fit(points[:30], targets, points[30:])
-    after = surrogate.predict(points[30:])
-    assert after[1].mean() < 0.8 * before[1].mean()  # what is pending is known in part
-    np.testing.assert_allclose(after[0], before[0], atol=0.2)
 
 
 def test_unknown_models_are_refused():

@@ -3,17 +3,12 @@
 Searches that are killed are those of `faults_test`.
 """
 
-import math
 import os
-import shutil
 import time
 
 import keras
 import keras_tuner as kt
 import pytest
-from tensorboard.backend.event_processing import event_accumulator
-from tensorboard.plugins.hparams import metadata
-from tensorboard.util import tensor_util
 
 from keras_xd import grammar
 from keras_xd.grammar import Grammar
@@ -166,13 +161,6 @@ def test_a_search_in_which_nothing_works_stops(tmp_path):
     assert len(tuner.oracle.trials) == 15 and len(tuner.get_best_terms(5)) == 1
 
 
-def test_only_completed_trials_are_best(tmp_path):
-    tuner = computing(tmp_path, 4, lambda number: math.nan if number % 2 else number)
-    tuner.search(verbose=0)
-    assert len(tuner.get_best_terms(4)) == len(tuner.get_best_hyperparameters(4)) == 2
-    assert [trial.score for trial in tuner.oracle.get_best_trials(9)] == [0.0, 2.0]
-
-
 def test_a_hypermodel_without_terms_is_refused(tmp_path):
     def build(hp):
         return None
@@ -184,43 +172,6 @@ def test_a_hypermodel_without_terms_is_refused(tmp_path):
     for hypermodel, given in ((build, r"build\(hp\)"), (Model(), r"build\(self, hp, term\)")):
         with pytest.raises(ValueError, match=rf"build\(hp, network, activation\). .*{given}"):
             GrammarTuner(oracle(3), hypermodel, directory=tmp_path)
-
-
-def test_tables_and_summaries_are_short(tmp_path, capsys):
-    def build(hp, network):
-        hp.Float("rate", 0.0, 1.0)
-
-    large = grammar.spaces.hierarchical_nas_bench_201()
-    searched = GrammarOracle({"network": large}, kt.Objective("val_loss", "min"), 2, seed=1)
-    tuner = Computing(searched, build, directory=tmp_path, project_name="large")
-    tuner.search()
-    tuner.results_summary()
-    printed = capsys.readouterr().out
-    assert len(printed) < 3_000
-    for trial in tuner.oracle.trials.values():
-        digest = large.parse(trial.hyperparameters.get("network")).digest()
-        assert f"#{digest} Linear" in printed  # the live table
-        assert f"network: #{digest}, " in printed and " nodes, Linear" in printed  # the summary
-    assert "Score: 0.0" in printed
-
-
-def test_values_and_scores_are_written_for_tensorboard(tmp_path):
-    tuner = computing(tmp_path, 3, lambda number: math.nan if number == 1 else 0.25 * number)
-    tuner.search(verbose=0)
-    folder = tmp_path / "computed" / "tensorboard"
-    assert sorted(os.listdir(folder)) == ["0000", "0002"]
-    shutil.rmtree(folder / "0000")  # as if the process had been killed before
-    tuner.search(verbose=0)
-    for name in ("0000", "0002"):
-        values = tuner.oracle.trials[name].hyperparameters.values
-        events = event_accumulator.EventAccumulator(str(folder / name)).Reload()
-        content = events.SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content
-        found = metadata.parse_session_start_info_plugin_data(content).hparams
-        assert set(found) == set(values)
-        digest = SPACE.parse(values["network"]).digest()
-        assert found["network"].string_value.startswith(f"#{digest}, ")
-        (score,) = events.Tensors("val_loss")
-        assert tensor_util.make_ndarray(score.tensor_proto) == 0.25 * int(name)
 
 
 def test_arguments_are_checked(tmp_path):

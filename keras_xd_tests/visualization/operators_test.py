@@ -159,21 +159,6 @@ def test_permuted_inputs_are_drawn_in_their_order_before(rng):
     np.testing.assert_allclose(found[:, 5], operator_matrix(strided)[:, 0], atol=1e-6)
 
 
-def test_every_rank_and_kind_is_drawn(rng):
-    for layer, shape in (
-        (layers.XDConv3D(1, 2), (3, 4, 3, 1)),
-        (layers.KOpConv1D(1, 3, padding="same"), (8, 1)),
-        (layers.XDConv2DTranspose(1, 3, strides=2), (4, 3, 1)),
-    ):
-        built(layer, *shape)
-        figure = plot_operators(layer, layer)
-        assert heatmaps(figure).size
-    scale = built(Scale(), 6, 2)
-    figure = plot_operators(scale, scale)
-    matrix = np.asarray(heatmaps(figure)[0, 0].get_array())
-    np.testing.assert_allclose(matrix, 2 * np.eye(6), atol=1e-6)
-
-
 def test_bad_input_is_refused():
     convolution = built(keras.layers.Conv2D(2, 3), 8, 8, 1)
     searched = built(layers.XDConv2D(2, 3), 8, 8, 1)

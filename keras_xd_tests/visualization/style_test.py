@@ -1,31 +1,9 @@
 """The style of pictures: files that repeat, labels that lie beside their curves and apart."""
 
-import matplotlib
-import matplotlib.colors
-import numpy as np
-import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
-from matplotlib.text import Text
 
 from keras_xd.visualization import style
-
-
-def test_the_style_holds_within_its_context_only():
-    before = matplotlib.rcParams["font.size"]
-    with style.context():
-        assert matplotlib.rcParams["font.size"] == 8 != before
-        assert matplotlib.rcParams["lines.linewidth"] == style.curve(0)["linewidth"]
-    assert matplotlib.rcParams["font.size"] == before
-
-
-def test_neighbouring_curves_differ_in_grey():
-    shades = [
-        np.dot(matplotlib.colors.to_rgb(style.curve(i)["color"]), (0.3, 0.59, 0.11))
-        for i in range(len(style.COLOURS) + 1)
-    ]
-    assert np.abs(np.diff(shades)).min() > 0.08
-    assert len({str(style.curve(i)) for i in range(8)}) == 8
 
 
 def test_a_file_has_200_dots_per_inch_and_is_always_the_same(tmp_path):
@@ -39,31 +17,3 @@ def test_a_file_has_200_dots_per_inch_and_is_always_the_same(tmp_path):
         assert contents[0] == contents[1]
     assert b"<dc:date>" not in contents[0]
     assert imread(tmp_path / "a.png").shape[:2] == (200, 400)
-
-
-def test_labels_stand_beside_the_ends_and_not_on_each_other():
-    figure = Figure(figsize=(3, 2), layout="constrained")
-    axes = figure.subplots()
-    ends = [1.0, 1.01, 0.0, 0.5]
-    for number, end in enumerate(ends):
-        axes.plot([0, 1, 2], [0.3, end, np.nan], label=f"curve {number}", **style.curve(number))
-    axes.plot([0, 2], [0, 0])
-    texts = style.label_lines(axes)
-    assert [text.get_text() for text in texts] == ["curve 2", "curve 3", "curve 0", "curve 1"]
-    assert [text.get_color() for text in texts] == [style.COLOURS[i] for i in (2, 3, 0, 1)]
-    figure.draw_without_rendering()
-    boxes = [Text.get_window_extent(text) for text in texts]  # without the lines that join
-    inside = axes.get_window_extent()
-    for lower, upper in zip(boxes[:-1], boxes[1:], strict=True):
-        assert upper.y0 > lower.y0 and not lower.overlaps(upper)
-    assert all(box.x0 > inside.x1 for box in boxes)
-    assert all(box.x1 <= figure.bbox.x1 + 1 for box in boxes)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_heights_lie_apart_and_near(seed):
-    heights = np.sort(np.random.default_rng(seed).random(6)).tolist()
-    moved = style.apart(heights, 0.1)
-    assert np.diff(moved).min() > 0.1 - 1e-5 and 0 <= min(moved) and max(moved) <= 1
-    assert style.apart([0.1, 0.4, 0.9], 0.1) == [0.1, 0.4, 0.9]
-    assert style.apart([0.95, 0.95], 0.1) == [0.9, 1.0]

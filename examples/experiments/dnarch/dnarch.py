@@ -88,33 +88,23 @@ def page(settings, runs, written):
     seeds = sorted({run["seed"] for run in runs})
     score = ERRORS.get(settings["experiment"], "accuracy in percent")
     score = score[0].upper() + score[1:]
-    return "\n".join(
-        [
-            f"# Learned architectures: {title}",
-            "",
-            f"Written by {reporting.commands(runs)}; {written['versions']}; "
-            f"threads: {written['threads']}.",
-            "",
-            f"{score} of the pruned network on {settings['evaluation_samples']:,} "
-            f"test samples after {settings['epochs']} epochs on "
-            f"{settings['training_samples']:,} training samples, the same for all; "
-            f"{reporting.over(seeds)}. No model is chosen by its score on these samples. "
-            "C is the paper's count of multiply–adds, C_target that of the plain network, "
-            f"{runs[0]['target']:,.0f}. All trainings together took {reporting.hours(runs)}.",
-            "",
-            *_table(settings, runs, seeds),
-            *_remarks(settings, runs),
-            "## Architectures",
-            "",
-            "Sizes under the masks at the end, of each axis, and the value of the depth mask; "
-            "blocks of the value 0 are gone. Resolutions are rounded.",
-            "",
-            *_architectures(runs),
-            "## Settings",
-            "",
-            *(f"- {line}" for line in texts(settings)),
-            "",
-        ]
+    return reporting.markdown(
+        f"Learned architectures: {title}",
+        reporting.written_by(reporting.commands(runs), written),
+        f"{score} of the pruned network on {settings['evaluation_samples']:,} "
+        f"test samples after {settings['epochs']} epochs on "
+        f"{settings['training_samples']:,} training samples, the same for all; "
+        f"{reporting.over(seeds)}. No model is chosen by its score on these samples. "
+        "C is the paper's count of multiply–adds, C_target that of the plain network, "
+        f"{runs[0]['target']:,.0f}. All trainings together took {reporting.hours(runs)}.",
+        _table(settings, runs, seeds),
+        *_remarks(settings, runs),
+        "## Architectures",
+        "Sizes under the masks at the end, of each axis, and the value of the depth mask; "
+        "blocks of the value 0 are gone. Resolutions are rounded.",
+        _architectures(runs),
+        "## Settings",
+        reporting.points(texts(settings)),
     )
 
 
@@ -153,7 +143,6 @@ def _table(settings, runs, seeds):
         "kernels). Difference: the largest one of the outputs by pruning, relative to the "
         "largest output. Seconds: of the training, without evaluation.",
         *["Minus plain: the difference of the same seeds."] * bool(plain),
-        "",
     ]
 
 
@@ -163,13 +152,11 @@ def _remarks(settings, runs):
     for run in runs:
         which = f"{NAMES[run['method']]}, seed {run['seed']}"
         if run["method"] == "KRWD" and abs(run["complexity"] - 1) > WITHIN:
-            lines += [
-                f"Not within {100 * WITHIN:.0f} % of the target: {which}, {run['complexity']:.3f}.",
-                "",
-            ]
+            share = f"{100 * WITHIN:.0f} % of the target"
+            lines.append(f"Not within {share}: {which}, {run['complexity']:.3f}.")
         if len(run["seconds"]) < settings["epochs"]:
             number = len(run["seconds"])
-            lines += [f"Stopped in epoch {number}, of a loss that is not finite: {which}.", ""]
+            lines.append(f"Stopped in epoch {number}, of a loss that is not finite: {which}.")
     return lines
 
 
@@ -232,10 +219,8 @@ def parse(arguments):
     if options.experiment == "listops" and (options.size or options.data_dir):
         parser.error("--size and --data-dir are not for listops, which is generated")
     dnarch_training.complete(options)
-    try:
+    with reporting.refusing(parser):
         data = dnarch_training.load(options)
-    except ValueError as error:
-        parser.error(str(error))
     settings = {
         **{name: getattr(options, name) for name in ("experiment", *names, "rendering_epochs")},
         "training_samples": data.number,

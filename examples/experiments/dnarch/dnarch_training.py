@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable
 
+import fitting
 import keras
 import numpy as np
 import reporting
@@ -329,17 +330,15 @@ def run(method, data, seed, options):
     steps = options.epochs * len(batches)
     given = (options.learning_rate, options.architecture_rate)
     rates = [schedule(rate, steps, options.warmup) for rate in given]
-    optimizer = keras.optimizers.AdamW(rates[0], weight_decay=options.weight_decay)
+    optimizers = [keras.optimizers.AdamW(rates[0], weight_decay=options.weight_decay)]
     callbacks = [keras_xd.callbacks.TerminateOnNonFinite()]
     settings = {"loss": data.loss, "jit_compile": False}
-    if method == "plain":
-        model.compile(optimizer, **settings)
-    else:
-        model = keras_xd.SearchModel(model)
+    if method != "plain":
+        optimizers.append(keras.optimizers.Adam(rates[1]))
         callbacks.append(keras_xd.callbacks.DynamicRendering(options.rendering_epochs, MARGIN))
         if method == "KRWD":
             settings |= {"complexity_target": target, "complexity_weight": COMPLEXITY_WEIGHT}
-        model.compile(optimizer, keras.optimizers.Adam(rates[1]), **settings)
+    model = fitting.compiled(model, *optimizers, **settings)
     clock = reporting.EpochClock()
     model.fit(batches, epochs=options.epochs, callbacks=[*callbacks, clock], verbose=2)
     return {

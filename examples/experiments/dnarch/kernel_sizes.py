@@ -80,10 +80,8 @@ def parse(arguments):
     options.kernel_size = None
     dnarch_training.complete(options)
     options.sizes = sorted(set(options.sizes))
-    try:
+    with reporting.refusing(parser):
         data = dnarch_training.load(options)
-    except ValueError as error:
-        parser.error(str(error))
     points = max(data.inputs.shape[1:-1])
     if len(options.sizes) < 2 or options.sizes[-1] > points:
         parser.error(
@@ -234,27 +232,20 @@ def page(settings, runs, written):
     title = EXPERIMENTS[settings["experiment"]].title
     unit = "Relative L2 error" if is_error(settings) else "Accuracy in percent"
     head = ["method", score, "minus best fixed", "sizes at the end, by seed"]
-    return "\n".join(
-        [
-            f"# Learned kernel sizes compared with fixed ones: {title}",
-            "",
-            f"Written by {reporting.commands(runs)}; {written['versions']}; "
-            f"threads: {written['threads']}.",
-            "",
-            f"{unit} on {settings['evaluation_samples']:,} test samples after "
-            f"{settings['epochs']} epochs on {settings['training_samples']:,} training samples, "
-            f"the same for all; {reporting.over(seeds)}. Sizes are taps under the mask, block by "
-            f"block, of {settings['points']} points; “minus best fixed” is the difference of the "
-            "same seeds. Multiply–adds (each channel counted) and parameters are those of the "
-            "finalized network. Which fixed size is the best was read off these test samples, "
-            f"which favours it. All trainings together took {reporting.hours(runs)}.",
-            "",
-            *reporting.table([*head, "multiply–adds", "parameters", "s"], rows),
-            f"Weights: AdamW, rate {settings['learning_rate']:g}. Masks: Adam. All rates rise and "
-            f"then fall to 0 along a cosine. {settings['blocks']} blocks of "
-            f"{settings['channels']} channels, batches of {settings['batch_size']}.",
-            "",
-        ]
+    return reporting.markdown(
+        f"Learned kernel sizes compared with fixed ones: {title}",
+        reporting.written_by(reporting.commands(runs), written),
+        f"{unit} on {settings['evaluation_samples']:,} test samples after "
+        f"{settings['epochs']} epochs on {settings['training_samples']:,} training samples, "
+        f"the same for all; {reporting.over(seeds)}. Sizes are taps under the mask, block by "
+        f"block, of {settings['points']} points; “minus best fixed” is the difference of the "
+        "same seeds. Multiply–adds (each channel counted) and parameters are those of the "
+        "finalized network. Which fixed size is the best was read off these test samples, "
+        f"which favours it. All trainings together took {reporting.hours(runs)}.",
+        reporting.table([*head, "multiply–adds", "parameters", "s"], rows),
+        f"Weights: AdamW, rate {settings['learning_rate']:g}. Masks: Adam. All rates rise and "
+        f"then fall to 0 along a cosine. {settings['blocks']} blocks of "
+        f"{settings['channels']} channels, batches of {settings['batch_size']}.",
     )
 
 

@@ -29,6 +29,7 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
+import fitting
 import keras
 import numpy as np
 import parsing
@@ -87,41 +88,30 @@ def page(settings, runs, written):
         [run["kind"], run["seed"], " ".join(run["convolutions"])] for own in masked for run in own
     ]
     total = settings["epochs"] + settings["more_epochs"]
-    return "\n".join(
-        [
-            "# ResNet-20 made smaller: CIFAR-10",
-            "",
-            f"Written by {reporting.commands(runs)}; {written['versions']}; "
-            f"threads: {written['threads']}.",
-            "",
-            f"Accuracy in percent on {settings['test_subset']:,} test images of {settings['size']} "
-            f"× {settings['size']} pixels after {total} epochs on {settings['subset']:,} training "
-            f"images, {settings['epochs']} of them before anything is cut; "
-            f"{reporting.over(seeds)}. All trainings together took {reporting.hours(runs)}, the "
-            "first one of a seed counted once for each network that begins with it. Lost: points "
-            "below the whole network of the same seed. At once: before the training that follows "
-            "the cut. Time: milliseconds of a call over those of the whole network, whose calls "
-            "alternate with it. The narrow network has the width whose cost is "
-            "nearest to the budget.",
-            "",
-            *reporting.table(head, lines),
-            "## What the masks have left",
-            "",
-            "Taps and channels of each convolution, first to last; blocks that are missing are "
-            "cut.",
-            "",
-            *reporting.table(["budget", "seed", "convolutions"], found),
-            "## Settings",
-            "",
-            f"- AdamW, weight decay {WEIGHT_DECAY}, batches of "
-            f"{settings['batch_size']}, random crops and flips. First training: rate "
-            f"{RATE}; each later one: {LATER_RATE}. Rates rise for "
-            f"a tenth of the steps, then fall to 0 along a cosine.",
-            f"- Masks: {settings['search_epochs']} of the {settings['more_epochs']} later epochs, "
-            f"Adam, rate {settings['architecture_rate']}, `complexity_weight` "
-            f"{COMPLEXITY_WEIGHT}; kernels, widths and depth.",
-            "",
-        ]
+    return reporting.markdown(
+        "ResNet-20 made smaller: CIFAR-10",
+        reporting.written_by(reporting.commands(runs), written),
+        f"Accuracy in percent on {settings['test_subset']:,} test images of {settings['size']} "
+        f"× {settings['size']} pixels after {total} epochs on {settings['subset']:,} training "
+        f"images, {settings['epochs']} of them before anything is cut; "
+        f"{reporting.over(seeds)}. All trainings together took {reporting.hours(runs)}, the "
+        "first one of a seed counted once for each network that begins with it. Lost: points "
+        "below the whole network of the same seed. At once: before the training that follows "
+        "the cut. Time: milliseconds of a call over those of the whole network, whose calls "
+        "alternate with it. The narrow network has the width whose cost is "
+        "nearest to the budget.",
+        reporting.table(head, lines),
+        "## What the masks have left",
+        "Taps and channels of each convolution, first to last; blocks that are missing are cut.",
+        reporting.table(["budget", "seed", "convolutions"], found),
+        "## Settings",
+        f"- AdamW, weight decay {WEIGHT_DECAY}, batches of "
+        f"{settings['batch_size']}, random crops and flips. First training: rate "
+        f"{RATE}; each later one: {LATER_RATE}. Rates rise for "
+        "a tenth of the steps, then fall to 0 along a cosine.\n"
+        f"- Masks: {settings['search_epochs']} of the {settings['more_epochs']} later epochs, "
+        f"Adam, rate {settings['architecture_rate']}, `complexity_weight` "
+        f"{COMPLEXITY_WEIGHT}; kernels, widths and depth.",
     )
 
 
@@ -235,20 +225,17 @@ def train(model, data, seed, options, epochs, rate, **target):
     decay = {"weight_decay": WEIGHT_DECAY}
     optimizers = [keras.optimizers.AdamW(schedule(rate, steps, WARMUP), **decay)]
     if target:
-        model = keras_xd.SearchModel(model)
         rates = schedule(options.architecture_rate, steps, WARMUP)
         optimizers.append(keras.optimizers.Adam(rates))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(*optimizers, loss=loss, jit_compile=False, **target)
+    model = fitting.compiled(model, *optimizers, loss=loss, jit_compile=False, **target)
     start = time.perf_counter()
     model.fit(batches, epochs=epochs, shuffle=False, verbose=0)
     return getattr(model, "model", model), round(time.perf_counter() - start, 2)
 
 
 def accuracy(model, data):
-    x, y = data[1]
-    found = model.predict(normalize(x), batch_size=250, verbose=0).argmax(axis=-1)
-    return float(np.mean(found == y))
+    return fitting.accuracy(model, normalize(data[1][0]), data[1][1])
 
 
 class Start:

@@ -71,11 +71,6 @@ def trained(values, seed, data, options):
     return {"score": float(score), "test_loss": float(loss), "test_accuracy": float(accuracy)}
 
 
-def known():
-    """Return the terms of the functions that everybody knows."""
-    return {name: grammar.Grammar(text).first() for name, text in KNOWN.items()}
-
-
 def found(values):
     """Return the term of a trial."""
     return spaces.activation_functions().parse(values["activation"])
@@ -156,10 +151,8 @@ def main(arguments=None):
         seed=options.seed,
     )
     title = "Digits: an activation function from a grammar"
-    oracle, chosen = tuners["found"].oracle, best["found"]
-    tuning.write(NAME, title, parts, settings, oracle, options.output, chosen, runs)
-    print(parts[0])
-    return tuners["found"]
+    found = tuners["found"], options.output, best["found"], runs
+    return tuning.write(NAME, title, parts, settings, *found)
 
 
 if __name__ == "__main__":

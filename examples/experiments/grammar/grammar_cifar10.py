@@ -114,10 +114,8 @@ def parse(arguments):
     tuning.add_search_arguments(parser, **defaults)
     options = parser.parse_args(arguments)
     tuning.check(parser, options, NAME)
-    try:
+    with reporting.refusing(parser):
         return options, images.load("cifar10", options.data_dir, options.images)
-    except ValueError as error:
-        parser.error(str(error))
 
 
 def mean_score(runs):
@@ -181,10 +179,7 @@ def main(arguments=None):
         seed=options.seed,
     )
     title = "CIFAR-10: an architecture from a grammar"
-    oracle, chosen = tuner.oracle, best["found"]
-    tuning.write(NAME, title, parts, settings, oracle, options.output, chosen, runs)
-    print(parts[0])
-    return tuner
+    return tuning.write(NAME, title, parts, settings, tuner, options.output, best["found"], runs)
 
 
 if __name__ == "__main__":

@@ -141,10 +141,8 @@ def parse(arguments):
     tuning.add_arguments(parser)
     options = parser.parse_args(arguments)
     tuning.check(parser, options, NAME)
-    try:
+    with reporting.refusing(parser):
         data = pde.burgers(options.resolution, options.data_dir, options.train, options.test)
-    except ValueError as error:
-        parser.error(str(error))
     return options, data
 
 
@@ -195,7 +193,7 @@ def main(arguments=None):
         best[name], runs[name] = tuning.best_again(
             tuners[name], options.finalists, options.seeds, train_again
         )
-    oracle, chosen = tuners["search"].oracle, best["search"]
+    tuner = tuners["search"]
     settings = tuning.settings(
         NAME,
         arguments,
@@ -208,10 +206,8 @@ def main(arguments=None):
         seed=options.seed,
     )
     title = "Burgers' equation: a search whose settings are tuned"
-    parts = comparison(best, runs, oracle, options)
-    tuning.write(NAME, title, parts, settings, oracle, options.output, chosen, runs)
-    print(parts[0])
-    return tuners["search"]
+    parts = comparison(best, runs, tuner.oracle, options)
+    return tuning.write(NAME, title, parts, settings, tuner, options.output, best["search"], runs)
 
 
 if __name__ == "__main__":

@@ -144,8 +144,9 @@ def table(head, rows):
     return "\n".join(reporting.table(head, rows)[:-1])
 
 
-def write(name, title, parts, settings, oracle, output, chosen, runs):
-    """Write the trials, the page and its picture."""
+def write(name, title, parts, settings, tuner, output, chosen, runs):
+    """Write the trials, the page and its picture; return the tuner."""
+    oracle = tuner.oracle
     output.mkdir(parents=True, exist_ok=True)
     trials = [
         {"values": oracle.trials[trial].hyperparameters.values, "score": None if s != s else s}
@@ -157,20 +158,21 @@ def write(name, title, parts, settings, oracle, output, chosen, runs):
     (output / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     (output / f"{name}.md").write_text(page(name, found), encoding="utf-8")
     draw(name, found, output)
+    print(parts[0])
+    return tuner
 
 
 def page(name, found):
     """Return the page of stored trials."""
     failed = sum(trial["score"] is None for trial in found["trials"])
-    lines = [
-        f"# {found['title']}",
+    return reporting.markdown(
+        found["title"],
         f"`{found['settings']['command']}` wrote this page.",
         *found["parts"],
         f"{len(found['trials'])} trials, of which {failed} failed.",
         f"![{name}]({name}.svg)",
-        "\n".join(f"- {key.replace('_', ' ')}: {v}" for key, v in found["settings"].items()),
-    ]
-    return "\n\n".join(lines) + "\n"
+        reporting.points(f"{k.replace('_', ' ')}: {v}" for k, v in found["settings"].items()),
+    )
 
 
 def draw(name, found, output):

@@ -22,7 +22,7 @@ periods of SGDR has it, the operations that DARTS finds are trained offline by A
 have K-matrices for each pair of channels, as the paper says. Fixed operations are trained once. A
 search is evaluated with its own weights (supernet), and by `evaluate_search` with the
 architecture frozen and the weights trained from scratch (offline), also on the other classes
-(transfer). Finished runs are kept and not repeated; with `--keep` so are finished parts of a run.
+(transfer). Finished runs are kept and not repeated.
 """
 
 import dataclasses
@@ -37,6 +37,7 @@ from collections.abc import Callable
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
+import fitting
 import keras
 import numpy as np
 import parsing
@@ -168,30 +169,18 @@ def _of_kind(name, kind, seed, folder, subset):
     return [(permutation.permute(inputs, seed), labels) for inputs, labels in pair]
 
 
-@functools.lru_cache(2)
-def _images(name, folder, subset):
-    parts = images.load(name, folder, subset)
-    parts = [(np.round(inputs * 255).astype("uint8"), labels) for inputs, labels in parts]
-    return _pair(parts, subset)
+_images = functools.lru_cache(2)(images.load_bytes)
 
 
 @functools.lru_cache(1)
 def _digits(rotated, folder, subset):
-    return _pair(spherical.load(rotated, folder, subset), subset)
-
-
-def _pair(parts, subset):
-    """Return the samples to train and to evaluate on."""
-    train, validation, test = parts
-    joined = (np.concatenate(pair)[:subset] for pair in zip(train, validation, strict=True))
-    return tuple(joined), test
+    return images.joined(spherical.load(rotated, folder, subset), subset)
 
 
 def accuracy(model, data):
     """Return the share of the evaluation samples whose class is found."""
     inputs, labels = data.evaluation
-    answers = model.predict(data.scaled(inputs), batch_size=250, verbose=0).argmax(axis=-1)
-    return float(np.mean(answers == labels))
+    return fitting.accuracy(model, data.scaled(inputs), labels)
 
 
 def run(method, kind, seed, options):
@@ -229,7 +218,6 @@ def run(method, kind, seed, options):
             controls=(),
             finalize=False,
             settings=describe(options),
-            path=options.keep and options.keep / options.experiment / kind / method,
         )
         if evaluation.failures:
             raise RuntimeError(f"{method}, {kind}, seed {seed}: {evaluation.failures[0].error}")
@@ -286,7 +274,6 @@ def parse(arguments):
         action="store_true",
         help="epochs of SGDR, offline training of DARTS and K-layers as in the paper",
     )
-    parser.add_argument("--keep", type=pathlib.Path, help="folder for finished parts of runs")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
     experiment = EXPERIMENTS[options.experiment]
@@ -307,10 +294,8 @@ def parse(arguments):
         and any(method.startswith("sgdr") for method in options.methods)
     ):
         parser.error("--epochs must be a multiple of 4 for the 4 periods of SGDR")
-    try:
+    with reporting.refusing(parser):
         load(options.experiment, options.kinds[0], options.seeds[0], options)
-    except ValueError as error:
-        parser.error(str(error))
     name, settings = f"chrysalis_{options.experiment}", describe(options)
     return options, reporting.open_results(
         parser, options, name, chrysalis_report.page, settings, command

@@ -7,7 +7,7 @@ import numpy as np
 
 import keras_xd
 from experiments.k.spherical_expert import spherical_expert
-from experiments.xd.cifar10 import MOMENTUM, WEIGHT_DECAY, schedule
+from experiments.xd.cifar10 import MOMENTUM, WEIGHT_DECAY, schedule, without_convolutions
 from keras_xd.layers.k.k_dense import KDense, KLayer
 
 PAPER = keras_xd.recipes.paper("chrysalis")
@@ -147,7 +147,8 @@ def network(backbone, method, data, published=False):
         layer = keras.layers.Dense if method == "linear" else KDense
         if backbone == "text":
             return with_vectors(linear_text(shape[0], data.vocabulary, data.classes), data)
-        return dense_lenet(shape, data.classes, layer)
+        sizes = [n * (shape[0] // 2**i) * (shape[1] // 2**i) for i, n in ((1, 6), (2, 16))]
+        return without_convolutions(layer, shape, data.classes, sizes)
     if backbone == "text":
         model = keras_xd.models.kim_cnn(shape[0], data.vocabulary, data.classes, EMBEDDING)
         model = with_vectors(model, data)
@@ -199,18 +200,6 @@ def k_layers(model):
         )
 
     return keras.models.clone_model(model, clone_function=twin)
-
-
-def dense_lenet(shape, classes, layer_class):
-    """Return LeNet with a layer of as many units in place of each convolution with its pooling."""
-    inputs = keras.Input(shape, name="image")
-    x = keras.layers.Flatten(name="flatten")(inputs)
-    for index, filters in enumerate((6, 16), start=1):
-        units = filters * (shape[0] // 2**index) * (shape[1] // 2**index)
-        x = layer_class(units, activation="relu", name=f"units{index}")(x)
-    x = keras.layers.Dense(120, activation="relu", name="dense1")(x)
-    x = keras.layers.Dense(84, activation="relu", name="dense2")(x)
-    return keras.Model(inputs, keras.layers.Dense(classes, name="classifier")(x))
 
 
 def linear_text(length, vocabulary, classes):

@@ -105,11 +105,9 @@ def page(settings, runs, written):
     if published:
         texts = [PUBLISHED.get(line, line) for line in texts]
     seeds = unique(runs, "seed")
-    lines = [
-        f"# {TITLES[experiment]}",
-        "",
-        f"Written by `{written['command']}`; {written['versions']}; threads: {written['threads']}.",
-        "",
+    return reporting.markdown(
+        TITLES[experiment],
+        reporting.written_by(f"`{written['command']}`", written),
         f"Accuracy in percent on test samples, "
         f"{reporting.over(seeds)}. Every training of every method"
         f"{', but the search by SGDR,' if published else ''} has "
@@ -119,13 +117,11 @@ def page(settings, runs, written):
         "seen once, by DARTS too. All runs together took "
         f"{reporting.hours(runs)}. This budget is not that of the reference: compare methods with "
         "each other.",
-        "",
-    ]
-    for kind in unique(runs, "kind"):
-        lines += _table(select(runs, kind=kind), kind, seeds)
-    lines += _differences(runs)
-    lines += ["## Settings", "", *(f"- {line}" for line in texts), ""]
-    return "\n".join(lines)
+        *(_table(select(runs, kind=kind), kind, seeds) for kind in unique(runs, "kind")),
+        _differences(runs),
+        "## Settings",
+        reporting.points(texts),
+    )
 
 
 def _protocols(runs):

@@ -1,6 +1,6 @@
 """Search heterogeneous cells on CIFAR-10, and train what is found: Neural Operator Search.
 
-    python examples/experiments/nos/nos.py search --keep kept
+    python examples/experiments/nos/nos.py search
     python examples/experiments/nos/nos.py guidance
     python examples/experiments/nos/nos.py calibration --seeds 0 1 2
     python examples/experiments/nos/nos.py search --paper --search-batch-size 96
@@ -19,7 +19,6 @@ is a number that starts at zero, the hyperbolic tangent of one (`…_tanh`) or m
 `--backbone resnet18` takes the network of the paper.
 
 Finished runs are kept in the results and not repeated; several processes may share the work.
-`--keep` keeps teachers and searches of unfinished runs too.
 
 `--paper` takes from the paper what is not given: literal guidance (equation 6), rates, epochs,
 cells, drop-path. Those are for GPUs; such runs have results of their own.
@@ -27,7 +26,6 @@ cells, drop-path. Those are for GPUs; such runs have results of their own.
 
 import argparse
 import itertools
-import json
 import os
 import pathlib
 import sys
@@ -112,34 +110,18 @@ def pooled(parts, options):
 
 
 def searched(method, seed, train, evaluation, options):
-    """Search, or read the search that is kept; return the genotype and what was noted."""
-    guided = method.endswith("guided")
-    weight = f"_{options.guidance_weight:g}" if guided else ""
-    path = options.keep and options.keep / f"{method}{weight}_{seed}.json"
-    names = [*SEARCH, *((*TEACHER, "guidance_weight") if guided else ())]
-    settings = described(names, options, train, evaluation)
-    if guided and options.guidance_form != "stable":
-        settings["guidance_form"] = options.guidance_form
-    if path and path.exists():
-        kept = json.loads(path.read_text())
-        if kept["settings"] != settings:
-            raise ValueError(f"There is a search of other settings: {path}")
-        return kept["found"]
+    """Search; return the genotype and what was noted."""
     guide, noted = None, {}
-    if guided:
+    if method.endswith("guided"):
         guide, seconds = nos_training.teacher(train, seed, options)
         noted = {
             "teacher_accuracy": nos_training.accuracy(guide, evaluation),
-            "teacher_parameters": nos_training.count(guide),
+            "teacher_parameters": reporting.count(guide.trainable_variables),
             "teacher_seconds": seconds,
         }
         keras.utils.set_random_seed(seed)
     genotype, more = nos_training.search(method, train, evaluation, seed, options, guide)
-    found = {"genotype": genotype.to_dict(), **noted, **more}
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"settings": settings, "found": found}, indent=1))
-    return found
+    return {"genotype": genotype.to_dict(), **noted, **more}
 
 
 def described(names, options, train, evaluation):
@@ -175,7 +157,6 @@ def parse(arguments):
     parser.add_argument("--guidance-form", choices=("stable", "literal"), default="stable")
     parser.add_argument("--nesterov", action="store_true", help="in the training of what is found")
     parsing.add_data_folder(parser)
-    parser.add_argument("--keep", type=pathlib.Path, help="folder for teachers and searches")
     reporting.add_arguments(parser)
     options = parsing.with_paper(parser, arguments, paper)
     shown = ["paper", "methods", "seeds", "subset", "transfer", "backbone", "guidance_form"]
@@ -197,11 +178,9 @@ def parse(arguments):
         parser.error("--paper is of the searches")
     if options.backbone != "resnet20" and options.experiment != "calibration":
         parser.error("--backbone is of the experiment calibration")
-    try:
+    with reporting.refusing(parser):
         train, evaluation = cifar10.load_data(options)
         options.target = options.transfer and cifar10.load_data(options, options.transfer)
-    except ValueError as error:
-        parser.error(str(error))
     if any(size % options.pool for size in train[0].shape[1:3]):
         parser.error(f"--pool must divide the sizes of the images, {train[0].shape[1:3]}")
     settings = described(OPTIONS[options.experiment], options, train, evaluation)

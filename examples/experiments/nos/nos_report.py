@@ -53,32 +53,27 @@ def page(settings, runs, written):
             f"after {settings['epochs']} epochs on {settings['training_images']:,} training images"
         )
     tables = {"search": _searches, "guidance": _guidances, "calibration": _calibrations}
-    lines = [
-        f"# {TITLES[experiment]}",
-        "",
+    return reporting.markdown(
+        TITLES[experiment],
         f"Written by {reporting.commands(runs)}; {written['versions']}.",
-        "",
         f"Error in percent on {settings['evaluation_images']:,} test images {trained}, the same "
-        f"for all; {reporting.over(seeds)}. No model is chosen by its error on these images.",
-        *_networks(settings),
-        "",
+        f"for all; {reporting.over(seeds)}. No model is chosen by its error on these images."
+        f"{_networks(settings)}",
         *tables[experiment](runs, seeds),
         "## Settings",
-        "",
-        *(f"- {line}" for line in texts(settings)),
-        "",
-    ]
-    return "\n".join(lines + (_cells(runs) if experiment == "search" else []))
+        reporting.points(texts(settings)),
+        *(_cells(runs) if experiment == "search" else ()),
+    )
 
 
 def _networks(settings):
-    """Return sentences on the images and networks that not all pages have."""
+    """Return a sentence on the images or networks, which not all pages have."""
     if settings["experiment"] == "calibration":
         number = settings.get("backbone", "resnet20").removeprefix("resnet")
-        return [f"The network is ResNet-{number}."]
+        return f"\nThe network is ResNet-{number}."
     if "transfer" in settings:
-        return ["Cells are searched on CIFAR-10, and the networks are trained on CIFAR-100."]
-    return []
+        return "\nCells are searched on CIFAR-10, and the networks are trained on CIFAR-100."
+    return ""
 
 
 def texts(settings):
@@ -151,24 +146,20 @@ def _searches(runs, seeds):
         rows.append([*cells, f"{_mean(own, 'seconds'):.0f}"])
     taught = [run for run in runs if "teacher_accuracy" in run]
     lines = [
-        *reporting.table([*head, "search s", "training s"], rows),
+        reporting.table([*head, "search s", "training s"], rows),
         f"{ENTROPY} shares. Parameters are those of the trained network without its auxiliary "
         "output.",
-        "",
     ]
     if taught:
-        lines += [
+        lines.append(
             f"The teachers have an error of {100 - 100 * _mean(taught, 'teacher_accuracy'):.2f} % "
-            f"and {taught[0]['teacher_parameters']:,} parameters.",
-            "",
-        ]
+            f"and {taught[0]['teacher_parameters']:,} parameters."
+        )
     for method, other in PAIRS:
         changes = reporting.gains(errors(runs, method), errors(runs, other))
         if changes:
-            number = reporting.plural(len(changes), "seed")
-            lines.append(f"{NAMES[method]} minus {NAMES[other]}: {spread(changes, 2)} points")
-            lines[-1] += f" ({number})."
-            lines.append("")
+            found = f"{spread(changes, 2)} points ({reporting.plural(len(changes), 'seed')})"
+            lines.append(f"{NAMES[method]} minus {NAMES[other]}: {found}.")
     return lines + _beside_random(runs)
 
 
@@ -184,10 +175,9 @@ def _guidances(runs, seeds):
         cells.append(reporting.cell(teachers, seeds, 2))
         rows.append([*cells, _entropies(own), f"{_mean(own, 'search_seconds'):.0f}"])
     return [
-        *reporting.table([*head, "search s"], rows),
+        reporting.table([*head, "search s"], rows),
         "Change: of the error against the search without guidance of the same seed. "
         f"{ENTROPY} shares.",
-        "",
     ]
 
 
@@ -222,11 +212,10 @@ def _beside_random(runs):
         return []
     head = ["method", "searches", "points below the mean random cell", "95 % interval"]
     return [
-        *reporting.table([*head, "random cells with a larger error"], rows),
+        reporting.table([*head, "random cells with a larger error"], rows),
         f"Errors of the random cells, in percent: {spread(drawn, 2)} "
         f"({reporting.plural(len(drawn), 'cell')}; the best: {min(drawn):.2f}). The interval is "
         "that of Welch's t-test of the difference of the means.",
-        "",
     ]
 
 
@@ -243,18 +232,17 @@ def _calibrations(runs, seeds):
         rows.append([*cells, f"{own[0]['parameters']:,}", f"{_mean(own, 'seconds'):.0f}"])
     head = ["network", "error", "change", "logits at the start", "gates", "parameters"]
     return [
-        *reporting.table([*head, "training s"], rows),
+        reporting.table([*head, "training s"], rows),
         "Change: of the error against the network without calibration of the same seed. Logits at "
         "the start: their standard deviation before training. Gates: of the three stages after "
         "training, means over the seeds.",
-        "",
     ]
 
 
 def _cells(runs):
     """Return the genotypes of all runs."""
-    lines = ["## Cells", ""]
+    parts = ["## Cells"]
     for run in (run for run in runs if "genotype" in run):
-        lines += [f"### {NAMES[run['method']]}, seed {run['seed']}", "", "```"]
-        lines += [str(Genotype.from_dict(run["genotype"])), "```", ""]
-    return lines
+        parts.append(f"### {NAMES[run['method']]}, seed {run['seed']}")
+        parts.append(["```", str(Genotype.from_dict(run["genotype"])), "```"])
+    return parts

@@ -1,10 +1,11 @@
 """How `nos.py` trains teachers, searches cells, and trains what it derives from them."""
 
-import os
 import time
 
+import fitting
 import keras
 import numpy as np
+import reporting
 from datasets.batches import ImageBatches, normalize
 from datasets.images import block_means
 
@@ -73,13 +74,7 @@ def optimizer(steps, rate, decay=WEIGHT_DECAY, warmup=0, nesterov=False):
 
 def accuracy(model, data):
     """Return the share of images whose class is found."""
-    answers = model.predict(normalize(data[0]), batch_size=250, verbose=0).argmax(axis=-1)
-    return float(np.mean(answers == data[1]))
-
-
-def count(model):
-    """Return the number of trained parameters."""
-    return sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+    return fitting.accuracy(model, normalize(data[0]), data[1])
 
 
 def fit_plain(model, data, epochs, batch_size, seed, border, rate, decay):
@@ -94,24 +89,12 @@ def fit_plain(model, data, epochs, batch_size, seed, border, rate, decay):
 
 
 def teacher(data, seed, options):
-    """Return a PyramidNet, trained or read from the folder of `--keep`, and how long it took."""
+    """Return a trained PyramidNet, and how long it took."""
     shape = data[0].shape[1:]
     model = keras_xd.models.pyramidnet(options.teacher_depth, options.teacher_alpha, shape, 10)
-    kind = f"{options.teacher_depth}_{options.teacher_alpha:g}_{options.teacher_epochs}"
-    name = f"teacher_{kind}_{len(data[0])}_{seed}"
-    path = options.keep and options.keep / f"{name}.weights.h5"
-    if path and path.exists():
-        model.load_weights(path)
-        return model, 0.0
     begin = time.perf_counter()
     arguments = options.teacher_epochs, options.batch_size, seed, options.border
     fit_plain(model, data, *arguments, TEACHER_RATE, TEACHER_DECAY)
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Moved into place in one step, so that another process never reads half a file.
-        unfinished = path.with_name(f"{name}_{os.getpid()}.weights.h5")
-        model.save_weights(unfinished)
-        unfinished.replace(path)
     return model, time.perf_counter() - begin
 
 
@@ -225,15 +208,13 @@ def _trained(network, train, evaluation, seed, options, callbacks=()):
     found = keras.Model(network.input, network.outputs[0])
     return {
         "accuracy": accuracy(found, evaluation),
-        "parameters": count(found),
+        "parameters": reporting.count(found.trainable_variables),
         "seconds": seconds,
     }
 
 
 def pooled(images, width):
     """Return uint8 images whose pixels are means of squares so many pixels wide."""
-    if width == 1:
-        return images
     return np.round(block_means(images, width)).astype("uint8")
 
 
@@ -280,7 +261,7 @@ def calibrate(method, train, evaluation, seed, options):
     ]
     return {
         "accuracy": accuracy(model, evaluation),
-        "parameters": count(model),
+        "parameters": reporting.count(model.trainable_variables),
         "seconds": seconds,
         "deviation_at_start": deviation,
         "gates": [round(value, 4) for value in gates],

@@ -26,36 +26,25 @@ def page(settings, records, written):
     tasks, runs = settings["tasks"], finished(records)
     seeds = settings["seeds"]
     rows = [name for name in tasks if select(runs, task=name)]
-    return "\n".join(
-        [
-            "# Scoreboard of diverse tasks",
-            "",
-            f"Written by `{written['command']}`; {written['versions']}, "
-            f"{plural(written['threads'], 'core')}.",
-            "",
-            f"Every method has the same number of updates of a task, {settings['batches']}; tasks "
-            f"and networks are small{_durations(runs)}. "
-            "Errors are those on the test samples after the last update, of the finalized network; "
-            f"{reporting.over(seeds)}. Less is better.",
-            "",
-            "## Errors",
-            "",
-            *_errors(tasks, runs, rows, seeds),
-            *_verdicts(tasks, runs, rows),
-            "## What a search costs, and its result",
-            "",
-            *_costs(tasks, runs, records),
-            "## Tasks",
-            "",
-            *_tasks(tasks, runs),
-            "## How the methods are trained",
-            "",
-            *(f"- {line}" for line in settings["text"]),
-            "",
-            "## Chosen settings",
-            "",
-            *_choices(tasks, records),
-        ]
+    return reporting.markdown(
+        "Scoreboard of diverse tasks",
+        f"Written by `{written['command']}`; {written['versions']}, "
+        f"{plural(written['threads'], 'core')}.",
+        f"Every method has the same number of updates of a task, {settings['batches']}; tasks "
+        f"and networks are small{_durations(runs)}. "
+        "Errors are those on the test samples after the last update, of the finalized network; "
+        f"{reporting.over(seeds)}. Less is better.",
+        "## Errors",
+        _errors(tasks, runs, rows, seeds),
+        *_verdicts(tasks, runs, rows),
+        "## What a search costs, and its result",
+        *_costs(tasks, runs, records),
+        "## Tasks",
+        _tasks(tasks, runs),
+        "## How the methods are trained",
+        reporting.points(settings["text"]),
+        "## Chosen settings",
+        _choices(tasks, records),
     )
 
 
@@ -123,15 +112,7 @@ def _verdicts(tasks, runs, rows):
                 behind.setdefault(method, []).extend([task] * (found < -BEHIND))
         body.append([tasks[task]["title"], *cells])
     head = ["ahead of the backbone by", *(NAMES[method] for method in methods)]
-    lines = [
-        "Difference from the backbone's mean, in deviations (the larger one of the two methods'); "
-        "positive is better:",
-        "",
-        *reporting.table(head, body),
-        f"The target is a search that is ahead by more than {AHEAD} deviations on {WANTED} of "
-        f"{len(tasks)} tasks and nowhere behind by more than {BEHIND}.",
-        "",
-    ]
+    lines = []
     for method in ahead:
         lost = "; ".join(tasks[task]["title"] for task in behind[method]) or "none"
         met = len(ahead[method]) >= WANTED and not behind[method]
@@ -141,9 +122,14 @@ def _verdicts(tasks, runs, rows):
             + ("; meets the target" if met else "")
             + _found_again(runs, method)
         )
-    if ahead:
-        lines.append("")
-    return lines
+    return [
+        "Difference from the backbone's mean, in deviations (the larger one of the two methods'); "
+        "positive is better:",
+        reporting.table(head, body),
+        f"The target is a search that is ahead by more than {AHEAD} deviations on {WANTED} of "
+        f"{len(tasks)} tasks and nowhere behind by more than {BEHIND}.",
+        lines,
+    ]
 
 
 def _found_again(runs, method):
@@ -193,11 +179,9 @@ def _costs(tasks, runs, records):
         "Geometric means over the tasks. Seconds are those of the processor, with the time in "
         "which TensorFlow traces the graphs, which is much of such short trainings. Latency is the "
         "median of calls of the finalized network and the backbone in turn, on a busy machine.",
-        "",
-        *reporting.table(head, body),
+        reporting.table(head, body),
         f"All runs took {seconds / 60:.0f} minutes of the processor, and the small searches of "
         f"settings {choosing / 60:.0f}.",
-        "",
     ]
 
 

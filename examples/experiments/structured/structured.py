@@ -29,6 +29,7 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
+import fitting
 import keras
 import numpy as np
 import parsing
@@ -69,17 +70,12 @@ def page(settings, runs, written):
     """Return the page of results."""
     seeds = sorted({run["seed"] for run in runs})
     parts = [
-        "# Structured matrices from scratch",
-        "",
-        f"Written by {reporting.commands(runs)}; {written['versions']}; threads: "
-        f"{written['threads']}.",
-        "",
+        reporting.written_by(reporting.commands(runs), written),
         "Networks with dense kernels, and with structured ones of a share of their numbers, "
         "trained from random weights on the same samples for as many epochs, at the learning rate "
         f"of the dense network; {reporting.over(seeds)}. Numbers: those that the replaced kernels "
         "have left, as a share. Lost: how far behind the dense network of the same seed. Searched: "
         "half of the epochs are those of the search.",
-        "",
     ]
     for task in (task for task in TASKS if reporting.select(runs, task=task)):
         bits, whole, lines = TASKS[task].bits, {}, []
@@ -103,12 +99,11 @@ def page(settings, runs, written):
         count = reporting.select(runs, task=task)[0]["kernels"]
         parts += [
             f"## {TASKS[task].title}",
-            "",
             f"{count:,} numbers in the kernels that are replaced.",
-            "",
-            *reporting.table(["share", "kernels", unit, "lost", "numbers"], lines),
+            reporting.table(["share", "kernels", unit, "lost", "numbers"], lines),
         ]
-    return "\n".join([*parts, *chosen(runs), *described(settings)])
+    parts += [*chosen(runs), "## Settings", reporting.points(described(settings))]
+    return reporting.markdown("Structured matrices from scratch", *parts)
 
 
 def chosen(runs):
@@ -126,17 +121,15 @@ def chosen(runs):
         for (task, share), own in counts.items()
     ]
     head = ["task", "share", "kernels by family, all seeds"]
-    return ["## What the searches chose", "", *reporting.table(head, lines)]
+    return ["## What the searches chose", reporting.table(head, lines)]
 
 
 def described(settings):
     """Return the lines of the settings."""
     return [
-        "## Settings",
-        "",
-        f"- Transformers: {settings['blocks']} blocks of width {settings['width']}, four heads, "
+        f"Transformers: {settings['blocks']} blocks of width {settings['width']}, four heads, "
         f"dropout {DROPOUT}. The MLP: three hidden layers of {settings['mlp_width']}.",
-        f"- Adam, norm of all gradients at most 1, batches of {settings['batch_size']}; "
+        f"Adam, norm of all gradients at most 1, batches of {settings['batch_size']}; "
         "rates rise for a tenth of the steps, then fall to 0 along a cosine. "
         + "; ".join(
             f"{name}: {settings['epochs'] or task.epochs} epochs of at most "
@@ -144,9 +137,8 @@ def described(settings):
             for name, task in TASKS.items()
         )
         + ".",
-        f"- Searches: Adam, rate {ARCHITECTURE_RATE}, `complexity_weight` "
+        f"Searches: Adam, rate {ARCHITECTURE_RATE}, `complexity_weight` "
         f'{COMPLEXITY_WEIGHT}, `complexity_measure="parameters"`.',
-        "",
     ]
 
 
@@ -206,10 +198,9 @@ def compiled(model, data, epochs, **target):
     rates = schedule(data.task.learning_rate, steps, WARMUP)
     optimizers = [keras.optimizers.Adam(rates, global_clipnorm=1.0)]
     if target:
-        model = keras_xd.SearchModel(model)
         optimizers.append(keras.optimizers.Adam(ARCHITECTURE_RATE))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(*optimizers, loss=loss, jit_compile=False, **target)
+    model = fitting.compiled(model, *optimizers, loss=loss, jit_compile=False, **target)
     model.optimizer.build(model.trainable_variables)  # else TensorFlow traces the step twice
     return model
 

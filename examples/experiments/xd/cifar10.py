@@ -30,8 +30,8 @@ import sys
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
+import fitting
 import keras
-import numpy as np
 import parsing
 import reporting
 from datasets import images, permutation
@@ -113,43 +113,36 @@ def make(method, kind, options):
     return backbone(options)
 
 
-def without_convolutions(layer_class):
+def without_convolutions(layer_class, shape=IMAGE_SHAPE, classes=CLASSES, sizes=POOLED_SIZES):
     """Return LeNet with a layer of the whole image in place of each convolution and its pooling."""
-    inputs = keras.Input(IMAGE_SHAPE, name="image")
+    inputs = keras.Input(shape, name="image")
     x = keras.layers.Flatten(name="flatten")(inputs)
-    for index, units in enumerate(POOLED_SIZES, start=1):
+    for index, units in enumerate(sizes, start=1):
         x = layer_class(units, activation="relu", name=f"units{index}")(x)
     x = keras.layers.Dense(120, activation="relu", name="dense1")(x)
     x = keras.layers.Dense(84, activation="relu", name="dense2")(x)
-    return keras.Model(inputs, keras.layers.Dense(CLASSES, name="classifier")(x))
+    return keras.Model(inputs, keras.layers.Dense(classes, name="classifier")(x))
 
 
 def page(settings, runs, written):
     """Return the page of results."""
     kinds, seeds = present(runs, "kind", KINDS), sorted({run["seed"] for run in runs})
     network = settings.get("network", "LeNet")
-    return "\n".join(
-        [
-            f"# {network} on CIFAR-10, plain and permuted",
-            "",
-            f"Written by `{written['command']}`; {written['versions']}.",
-            "",
-            f"Accuracy in percent on {settings['evaluation_images']:,} test "
-            f"images after {reporting.plural(settings['epochs'], 'epoch')} on "
-            f"{settings['training_images']:,} training images, the same for every method; "
-            f"{reporting.over(seeds)}; no model is chosen by "
-            "its accuracy on these images. XD is measured after `keras_xd.finalize`. Seconds are "
-            "those of the fastest epoch, because other programs ran on the machine, on "
-            f"{reporting.plural(written['threads'], 'core')}; all epochs together took "
-            f"{reporting.hours(runs)}.",
-            "",
-            *_table(runs, kinds, seeds, network),
-            *_differences(runs, kinds),
-            "## Settings",
-            "",
-            *(f"- {line}" for line in settings["text"]),
-            "",
-        ]
+    return reporting.markdown(
+        f"{network} on CIFAR-10, plain and permuted",
+        f"Written by `{written['command']}`; {written['versions']}.",
+        f"Accuracy in percent on {settings['evaluation_images']:,} test "
+        f"images after {reporting.plural(settings['epochs'], 'epoch')} on "
+        f"{settings['training_images']:,} training images, the same for every method; "
+        f"{reporting.over(seeds)}; no model is chosen by "
+        "its accuracy on these images. XD is measured after `keras_xd.finalize`. Seconds are "
+        "those of the fastest epoch, because other programs ran on the machine, on "
+        f"{reporting.plural(written['threads'], 'core')}; all epochs together took "
+        f"{reporting.hours(runs)}.",
+        _table(runs, kinds, seeds, network),
+        *_differences(runs, kinds),
+        "## Settings",
+        reporting.points(settings["text"]),
     )
 
 
@@ -188,8 +181,8 @@ def _differences(runs, kinds):
             points = reporting.gains(one, other)
             if points:
                 number = reporting.plural(len(points), "seed")
-                text = f"{name} minus backbone, {kind}: {spread(points, 1)} points ({number})."
-                lines += [text, ""]
+                found = f"{spread(points, 1)} points ({number})"
+                lines.append(f"{name} minus backbone, {kind}: {found}.")
     return lines
 
 
@@ -218,14 +211,12 @@ def compiled(method, kind, steps, options):
         "metrics": ["accuracy"],
         "jit_compile": method in XLA,
     }
-    model = make(method, kind, options)
+    architecture = None
     if method in SEARCHES:
-        model = keras_xd.SearchModel(model)
         rate = schedule(settings["architecture_rate"], steps, settings)
-        arguments["architecture_optimizer"] = keras.optimizers.Adam(rate)
+        architecture = keras.optimizers.Adam(rate)
         arguments["warmup_epochs"] = warmup(settings, options.epochs)
-    model.compile(optimizer, **arguments)
-    return model
+    return fitting.compiled(make(method, kind, options), optimizer, architecture, **arguments)
 
 
 def warmup(settings, epochs):
@@ -243,12 +234,11 @@ def run(method, kind, seed, train, evaluation, options):
     model.fit(batches, epochs=options.epochs, callbacks=[clock], verbose=0)
     architecture = keras_xd.architecture_variables(model) if method in SEARCHES else []
     found = keras_xd.finalize(model) if method == "xd" else model
-    answers = found.predict(normalize(evaluation[0]), batch_size=250, verbose=0).argmax(axis=-1)
     return {
         "method": method,
         "kind": kind,
         "seed": seed,
-        "accuracy": float(np.mean(answers == evaluation[1])),
+        "accuracy": fitting.accuracy(found, normalize(evaluation[0]), evaluation[1]),
         "parameters": count(model.trainable_variables),
         "architecture_parameters": count(architecture),
         "seconds": clock.seconds,
@@ -257,12 +247,7 @@ def run(method, kind, seed, train, evaluation, options):
 
 def load_data(options, name="cifar10"):
     """Return training images and those for the evaluation, as uint8, with their labels."""
-    parts = images.load(name, options.data_dir, options.subset)
-    train, validation, test = [(np.round(x * 255).astype("uint8"), y) for x, y in parts]
-    joined = [
-        np.concatenate(pair)[: options.subset] for pair in zip(train, validation, strict=True)
-    ]
-    return tuple(joined), test
+    return images.load_bytes(name, options.data_dir, options.subset)
 
 
 def describe(options, train, evaluation):
@@ -345,10 +330,8 @@ def parse(arguments):
         parser.error(f"--methods of {options.backbone} are {', '.join(allowed)}")
     if set(options.methods) == {"expert"} and options.kinds == ["plain"]:
         parser.error("--methods expert is of permuted images")
-    try:
+    with reporting.refusing(parser):
         train, evaluation = load_data(options)
-    except ValueError as error:
-        parser.error(str(error))
     settings = describe(options, train, evaluation)
     name = "cifar10" if options.backbone == "lenet" else f"cifar10_{options.backbone}"
     results = reporting.open_results(parser, options, name, page, settings, command)

@@ -21,8 +21,15 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
+import fitting
+import keras
 import numpy as np
+import parsing
+import reporting
 from datasets import series
+from matplotlib.figure import Figure
+
+import keras_xd
 
 HISTORY, HORIZON, YEAR = 128, 52, 52
 SEEN = 64  # steps before the first that is trained to predict
@@ -81,9 +88,6 @@ def pieces(values, part):
 
 
 def parse(arguments):
-    import parsing
-    import reporting
-
     parser = reporting.parser(__doc__)
     parsing.add_runs(parser, range(3), RATES)
     parser.add_argument("--data", type=pathlib.Path, help="co2.csv; that of statsmodels by default")
@@ -93,10 +97,8 @@ def parse(arguments):
     settings = {name: getattr(options, name) for name in NUMBERS}
     shown = ["methods", "seeds", *NUMBERS]
     options.command = reporting.command("xd/forecast.py", parser, options, shown)
-    try:
+    with reporting.refusing(parser):
         options.values = load(options.data)
-    except ValueError as error:
-        parser.error(str(error))
     key = ("method", "seed", "rates")
     return options, reporting.open_results(
         parser, options, "forecast", page, settings, options.command, key=key
@@ -155,10 +157,6 @@ def with_one(inputs):
 
 def network(values, seed, rates, options, search=False):
     """A causal network, trained at all steps behind the first `SEEN` ones."""
-    import keras
-
-    import keras_xd
-
     keras.utils.set_random_seed(seed)
     _, inputs, targets = pieces(values, "train")
     scale, seen = inputs.std(), targets[:, SEEN:]
@@ -170,15 +168,9 @@ def network(values, seed, rates, options, search=False):
         inputs.shape[1:], HORIZON, options.channels, options.levels, 3, dropout=0.0
     )
     steps = options.epochs * -(-len(inputs) // options.batch_size)
-    rate, architecture = (
-        found and keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(found, steps))
-        for found in rates
-    )
-    if search:
-        model = keras_xd.SearchModel(keras_xd.rewrite(model))
-        model.compile(rate, architecture, loss="mse", jit_compile=False)
-    else:
-        model.compile(rate, loss="mse", jit_compile=False)
+    optimizers = [fitting.adam(rate, steps) for rate in rates if rate]
+    model = keras_xd.rewrite(model) if search else model
+    model = fitting.compiled(model, *optimizers, loss="mse", jit_compile=False)
     arrays = [x.astype("float32") for x in (inputs, targets, weights)]
     model.fit(
         *arrays[:2],
@@ -204,36 +196,15 @@ def searched(values, seed, rates, options):
 FITS = {"seasonal": seasonal, "drift": drift, "linear": linear, "tcn": network, "xd": searched}
 
 
-def chosen(runs, method, first):
-    """Return a method's rates, of the least error on the years for validation with one seed."""
-    own = [run for run in runs if run["method"] == method and run["seed"] == first]
-    return min(own, key=lambda run: statistics.mean(run["validation"]))["rates"] if own else None
-
-
-def best(runs, method):
-    """Return the runs of a method that have the chosen rates, by seed."""
-    own = [run for run in runs if run["method"] == method]
-    rates = own and chosen(runs, method, min(run["seed"] for run in own))
-    return sorted((run for run in own if run["rates"] == rates), key=lambda run: run["seed"])
-
-
 def page(settings, runs, written):
     """Return the page of results."""
-    import reporting
-
     rows = []
     for method in reporting.present(runs, "method", list(RATES)):
-        own = best(runs, method)
+        own = reporting.of_rates(runs, method)
         errors = [[run["test"][week - 1] for run in own] for week in SHOWN]
         errors.append([statistics.mean(run["test"]) for run in own])
         rates = own[0]["rates"]
-        rates = (
-            "–"
-            if rates is None
-            else ", ".join(
-                f"{rate:g}" for rate in (rates if isinstance(rates, list) else [rates]) if rate
-            )
-        )
+        rates = rates if isinstance(rates, list) else [rates]
         seconds = statistics.median(run["seconds"][0] for run in own)
         rows.append(
             [TITLES[method], str(len(own))]
@@ -241,46 +212,37 @@ def page(settings, runs, written):
             + [
                 ", ".join(sorted({f"{run['parameters']:,}" for run in own})),
                 f"{seconds:.1f}",
-                rates,
+                ", ".join(f"{rate:g}" for rate in rates if rate) or "–",
             ]
         )
     head = ["method", "seeds", *(f"week {week}" for week in SHOWN), "all weeks"]
-    return "\n".join(
-        [
-            "# CO2 on Mauna Loa, 52 weeks ahead",
-            "",
-            f"Written by {reporting.commands(runs)}; {written['versions']}; one core.",
-            "",
-            "Mean absolute error in ppm on the last "
-            f"{PARTS['test']:.0%} of the weeks of 1958 to 2001 (mean ± standard deviation over "
-            f"seeds). The first {PARTS['train']:.0%} train, the {PARTS['validation']:.0%} between "
-            "choose rates and ridge, with the first seed. Seconds of the processor are the median "
-            "of a training and its forecasts.",
-            "",
-            *reporting.table([*head, "parameters", "s", "rates or ridge"], rows),
-            "![A forecast, and the error by week](forecast.svg)",
-            "",
-            f"Networks: `models.tcn` of {settings['channels']} channels and {settings['levels']} "
-            f"dilated levels with kernels of 3; {settings['epochs']} epochs, batches of "
-            f"{settings['batch_size']}, Adam with rates that fall to 0 along a cosine. The XD "
-            "search begins with the same network (`rewrite`); no output depends on a later week.",
-            "",
-        ]
+    return reporting.markdown(
+        "CO2 on Mauna Loa, 52 weeks ahead",
+        f"Written by {reporting.commands(runs)}; {written['versions']}; one core.",
+        "Mean absolute error in ppm on the last "
+        f"{PARTS['test']:.0%} of the weeks of 1958 to 2001 (mean ± standard deviation over "
+        f"seeds). The first {PARTS['train']:.0%} train, the {PARTS['validation']:.0%} between "
+        "choose rates and ridge, with the first seed. Seconds of the processor are the median "
+        "of a training and its forecasts.",
+        reporting.table([*head, "parameters", "s", "rates or ridge"], rows),
+        "![A forecast, and the error by week](forecast.svg)",
+        f"Networks: `models.tcn` of {settings['channels']} channels and {settings['levels']} "
+        f"dilated levels with kernels of 3; {settings['epochs']} epochs, batches of "
+        f"{settings['batch_size']}, Adam with rates that fall to 0 along a cosine. The XD "
+        "search begins with the same network (`rewrite`); no output depends on a later week.",
     )
 
 
 def draw(settings, runs, folder):
     """Draw the last forecast of the first seed, and the error by week."""
-    from matplotlib.figure import Figure
-
     figure = Figure((9, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     weeks = np.arange(1, HORIZON + 1)
-    methods = [method for method in RATES if best(runs, method)]
-    truth = best(runs, methods[0])[0]["truth"]
+    best = {method: reporting.of_rates(runs, method) for method in RATES}
+    best = {method: own for method, own in best.items() if own}
+    truth = next(iter(best.values()))[0]["truth"]
     left.plot(np.arange(1 - YEAR, HORIZON + 1), truth, color="black", label="measured")
-    for method in methods:
-        own = best(runs, method)
+    for method, own in best.items():
         errors = np.array([run["test"] for run in own])
         (line,) = right.plot(weeks, errors.mean(axis=0), label=TITLES[method])
         left.plot(weeks, own[0]["forecast"], color=line.get_color(), linewidth=1)
@@ -295,19 +257,14 @@ def draw(settings, runs, folder):
 def main(arguments=None):
     options, results = parse(arguments)
 
-    def obtain(*key):
-        record = results.obtain(key, run, *key, options)
-        error = statistics.mean(record["test"])
-        print(*key, statistics.mean(record["validation"]), error, flush=True)
+    def measured(*key):
+        return run(*key, options)
 
-    first, *others = options.seeds
-    for method in options.methods:
-        for rates in RATES[method]:
-            obtain(method, first, list(rates) if isinstance(rates, tuple) else rates)
-    for seed in others:
-        for method in options.methods:
-            if method in NETWORKS:
-                obtain(method, seed, chosen(results.runs, method, first))
+    def line(record):
+        errors = [statistics.mean(record[part]) for part in ("validation", "test")]
+        return f"{record['method']}, seed {record['seed']}, {record['rates']}: {errors}"
+
+    reporting.run_rates(results, options, RATES, measured, line, repeated=NETWORKS)
     draw(results.settings, results.runs, options.output)
     return results
 

@@ -136,57 +136,49 @@ def page(settings, runs, written):
         scored = "binary cross-entropy summed over the 88 keys"
     normalized = "with" if settings.get("weight_normalization") else "without the published"
     lines = [
-        f"# {'Words' if words else 'Polyphonic music'}: TCN and two causal XD searches",
-        "",
-        f"Written by `{settings['command']}`; {written['versions']}; "
-        f"threads: {written['threads']}.",
-        "",
+        f"Network: {levels} levels, {settings['channels']} channels, kernel {kernel}, dropout "
+        f"{paper['dropout']:g}, {normalized} weight normalization."
+        + " Vectors of words are those of the output, too."
+        * words,
+        f"Weights: {paper['optimizer']}, rate {paper['learning_rate']:g}, norm of the gradient "
+        f"clipped at {paper['clipnorm']:g}; architecture: Adam, rate "
+        f"{paper['architecture_rate']:g}, "
+        "not clipped. Rates are constant.",
+        f"Search: both begin with the weights of `undilated` after {settings['warmup']} epochs, "
+        "with new optimizers; depth 1, frequency bias and channel gates; all convolutions, those "
+        "of size 1 too.",
+        f"Batches: {settings['batch_size']} chunks of {settings['size']} steps. A step that is "
+        f"scored has at least {settings['context']} steps before it in its chunk, or all there "
+        f"are, {enough}." + " The published runs take one piece at a time." * (not words),
+        f"Windows: {settings['window']} steps, zeros before a piece begins. An epoch has as many "
+        f"updates as one of chunks, on {SHARE:g} of the steps, others each epoch. "
+        "Methods named `…_sampled` score the same share in training. Validation and test are on "
+        "all steps.",
+        "CPU seconds are of the training steps of an epoch, without validation.",
+    ]
+    return reporting.markdown(
+        f"{'Words' if words else 'Polyphonic music'}: TCN and two causal XD searches",
+        reporting.written_by(f"`{settings['command']}`", written),
         f"Data: {settings['data']}; {', '.join(map(str, settings['pieces']))} pieces with "
         f"{', '.join(f'{n:,}' for n in settings['steps'])} scored steps for training, validation "
         f"and testing. Nats per step: {scored}, mean over all steps. "
         f"Every method has {settings['epochs']} epochs of equally many updates; the model "
         "of the epoch with the best validation is tested, a search as its finalized model.",
-        "",
-        *table(runs),
-        *_missing(runs),
+        table(runs),
+        _missing(runs),
         "Lower is better.",
-        "",
         "Test pieces, in nats per step, seed by seed:",
-        "",
-        *differences(runs),
-        "",
+        differences(runs),
         f"Published, as context only, since epochs and batches differ: {PUBLISHED[data]}.",
-        "",
         "## Settings",
-        "",
-        f"- Network: {levels} levels, {settings['channels']} channels, kernel {kernel}, dropout "
-        f"{paper['dropout']:g}, {normalized} weight normalization."
-        + " Vectors of words are those of the output, too."
-        * words,
-        f"- Weights: {paper['optimizer']}, rate {paper['learning_rate']:g}, norm of the gradient "
-        f"clipped at {paper['clipnorm']:g}; architecture: Adam, rate "
-        f"{paper['architecture_rate']:g}, "
-        "not clipped. Rates are constant.",
-        f"- Search: both begin with the weights of `undilated` after {settings['warmup']} epochs, "
-        "with new optimizers; depth 1, frequency bias and channel gates; all convolutions, those "
-        "of size 1 too.",
-        f"- Batches: {settings['batch_size']} chunks of {settings['size']} steps. A step that is "
-        f"scored has at least {settings['context']} steps before it in its chunk, or all there "
-        f"are, {enough}." + " The published runs take one piece at a time." * (not words),
-        f"- Windows: {settings['window']} steps, zeros before a piece begins. An epoch has as many "
-        f"updates as one of chunks, on {SHARE:g} of the steps, others each epoch. "
-        "Methods named `…_sampled` score the same share in training. Validation and test are on "
-        "all steps.",
-        "- CPU seconds are of the training steps of an epoch, without validation.",
-        "",
-    ]
-    return "\n".join(lines)
+        reporting.points(lines),
+    )
 
 
 def _missing(runs):
-    """Return a line with the methods that no run is there of, so that nobody expects them here."""
+    """Return a sentence with the methods of which there is no run."""
     names = [f"`{name}`" for name in NAMES if name not in {run["method"] for run in runs}]
-    return [f"Not measured: {', '.join(names)}.", ""] if names else []
+    return f"Not measured: {', '.join(names)}." if names else ""
 
 
 METHODS = tuple(NAMES)
@@ -468,10 +460,8 @@ def parse(arguments):
         parser.error("--context must be smaller than --size")
     if options.synthetic and options.data == "words":
         parser.error("--synthetic makes music")
-    try:
+    with reporting.refusing(parser):
         data, options.symbols = load(options)
-    except ValueError as error:
-        parser.error(str(error))
     settings, key = describe(options, data, arguments), ("method", "seed")
     name = "music" if options.data == "jsb" else f"music_{options.data}"
     results = reporting.open_results(parser, options, name, page, settings, key=key)

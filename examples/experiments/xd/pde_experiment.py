@@ -29,6 +29,7 @@ import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import fitting
 import keras
 import numpy as np
 import parsing
@@ -99,24 +100,22 @@ def _budgets(records):
 
 def page(problem, settings, records, written):
     """Return the results page."""
-    lines = [
-        f"# {problem.name.replace('_', '–').title()}: relative L2 error of CNN, FNO and XD",
+    return reporting.markdown(
+        f"{problem.name.replace('_', '–').title()}: relative L2 error of CNN, FNO and XD",
         f"`{settings['command']}` wrote this page.",
-        "\n".join(table(problem, records)[:-1]),
+        table(problem, records),
         f"Error on the test samples after the last epoch, and mean of those "
         f"after each of the last {LAST}; mean ± standard deviation over the seeds. XD is evaluated "
         "as its finalized model. All methods of a size, a recipe and a number of epochs have the "
         "same batches and the same schedule. The published figures are those of the XD paper after "
         "500 epochs on other data: compare methods with each other. Seconds are the median of the "
         "epochs' training by the clock on the wall.",
-        "\n".join(
-            f"- recipe `{name}`: {problem.recipes[name].words()}"
-            for name in problem.recipes
-            if any(record["recipe"] == name for record in records)
+        reporting.points(
+            f"recipe `{name}`: {problem.recipes[name].words()}"
+            for name in reporting.present(records, "recipe", problem.recipes)
         ),
-        "\n".join(f"- {key.replace('_', ' ')}: {value}" for key, value in settings.items()),
-    ]
-    return "\n\n".join(lines) + "\n"
+        reporting.points(f"{key.replace('_', ' ')}: {v}" for key, v in settings.items()),
+    )
 
 
 HALVINGS = 5
@@ -388,14 +387,9 @@ def run(method, problem, data, epochs, seed, options, elsewhere=()):
     model = decoded(network, decoding)
     drawn = functools.partial(SymmetricBatches, problem.symmetry) if recipe.symmetries else Batches
     batches = drawn(inputs, outputs, batch_size=options.batch_size, seed=seed)
-    weights_optimizer, architecture_optimizer = optimizers(recipe, len(batches), epochs)
+    pair = optimizers(recipe, len(batches), epochs)[: 2 if method == "XD" else 1]
     loss = keras_xd.losses.RelativeL2(reduction="sum")
-    compiling = {"loss": loss, "jit_compile": problem.jit_compile}
-    if method == "XD":
-        model = keras_xd.SearchModel(model)
-        model.compile(weights_optimizer, architecture_optimizer, **compiling)
-    else:
-        model.compile(weights_optimizer, **compiling)
+    model = fitting.compiled(model, *pair, loss=loss, jit_compile=problem.jit_compile)
     log = ErrorPerEpoch(error, report)
     others = ErrorsElsewhere(network, others)
     model.fit(batches, epochs=epochs, verbose=0, shuffle=False, callbacks=[log, others])
@@ -405,7 +399,7 @@ def run(method, problem, data, epochs, seed, options, elsewhere=()):
         "resolution": int(inputs.shape[1]),
         "seed": seed,
         "epochs": epochs,
-        "parameters": sum(int(np.prod(v.shape)) for v in model.trainable_variables),
+        "parameters": reporting.count(model.trainable_variables),
         "error": error(final),
         "errors": [round(value, 6) for value in log.errors],
         "mean_of_last": statistics.mean(log.errors[-LAST:]),
@@ -489,10 +483,8 @@ def parse(problem, arguments):
         others = [name for name in COMMON if kept[name] != own[name]]
         if others:
             parser.error(f"--resume: the results have other settings: {', '.join(others)}")
-    try:
+    with reporting.refusing(parser):
         return options, [_load(problem, size, options) for size in options.resolution]
-    except ValueError as error:
-        parser.error(str(error))
 
 
 def _load(problem, resolution, options):

@@ -13,7 +13,6 @@ runs are kept in the results and not repeated.
 
 import base64
 import concurrent.futures
-import itertools
 import os
 import pathlib
 import statistics
@@ -22,8 +21,15 @@ import sys
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
+import fitting
+import keras
 import numpy as np
+import parsing
+import reporting
 from datasets import navier_stokes
+from matplotlib.figure import Figure
+
+import keras_xd
 
 STEPS = 10
 TIMES = (1, 5, 10)  # whose fields are shown
@@ -83,9 +89,6 @@ def load(options):
 
 
 def parse(arguments):
-    import parsing
-    import reporting
-
     parser = reporting.parser(__doc__)
     parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0])
     parser.add_argument("--methods", nargs="+", choices=RATES, default=list(RATES))
@@ -103,11 +106,6 @@ def parse(arguments):
 
 def run(method, seed, rates, flows, options):
     """Train one network; return its errors on flows for validation and for testing."""
-    import keras
-    import reporting
-
-    import keras_xd
-
     keras.utils.set_random_seed(seed)
     train, validation, test = flows
     shape = (options.resolution, options.resolution, 3)
@@ -122,16 +120,9 @@ def run(method, seed, rates, flows, options):
     inputs = with_coordinates(train[:, :-1].reshape(-1, *train.shape[2:]))
     targets = train[:, 1:].reshape(-1, *train.shape[2:])
     steps = options.epochs * -(-len(inputs) // options.batch_size)
-    weights, architecture = (
-        rate and keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(rate, steps))
-        for rate in rates
-    )
+    optimizers = [fitting.adam(rate, steps) for rate in rates if rate]
     clock = reporting.EpochClock()
-    if method == "xd":
-        model = keras_xd.SearchModel(model)
-        model.compile(weights, architecture, loss=keras_xd.losses.RelativeL2())
-    else:
-        model.compile(weights, loss=keras_xd.losses.RelativeL2())
+    model = fitting.compiled(model, *optimizers, loss=keras_xd.losses.RelativeL2())
     model.fit(
         inputs,
         targets,
@@ -172,8 +163,6 @@ def relative_errors(found, truth):
 
 def device():
     """Return what computes."""
-    import keras
-
     if keras.backend.backend() == "jax":
         import jax
 
@@ -192,32 +181,11 @@ def from_text(text, size):
     return fields.reshape(len(TIMES), size, size).astype("float32")
 
 
-def chosen(runs, method, seed):
-    """Return the run of the least mean error on flows for validation, `None` if none is finished.
-
-    Only runs of one seed are compared.
-    """
-    own = [run for run in runs if run["method"] == method and run["seed"] == seed]
-    return min(own, key=lambda run: statistics.mean(run["validation"]), default=None)
-
-
-def of_rates(runs, method, first):
-    """Return the runs of a method that have the rates chosen with the first seed, by seed."""
-    best = chosen(runs, method, first)
-    own = [run for run in runs if best and run["method"] == method]
-    return sorted(
-        (run for run in own if run["rates"] == best["rates"]), key=lambda run: run["seed"]
-    )
-
-
 def page(settings, runs, written):
     """Return the page of results."""
-    import reporting
-
-    first = min(run["seed"] for run in runs)
     rows = []
     for method in reporting.present(runs, "method", list(RATES)):
-        own = of_rates(runs, method, first)
+        own = reporting.of_rates(runs, method)
         row = [TITLES[method], str(len(own))]
         row += [reporting.spread([100 * run["test"][t - 1] for run in own], 2) for t in TIMES]
         sizes = {f"{run['parameters']:,}" for run in own}
@@ -228,45 +196,35 @@ def page(settings, runs, written):
         rows.append([*row, f"{weights:g}" + (f", {architecture:g}" if architecture else "")])
     head = ["network", "seeds", *(f"step {time}" for time in TIMES)]
     devices = ", ".join(sorted({run["device"] for run in runs}))
-    return "\n".join(
-        [
-            "# Rollouts of a flow by one learned step",
-            "",
-            f"Written by {reporting.commands(runs)}; {written['versions']}; on {devices}.",
-            "",
-            "Relative L2 error in percent of the vorticity, mean ± standard deviation over seeds. "
-            f"{settings['train']} flows of {settings['start'] + STEPS} times on "
-            f"{settings['resolution']} × {settings['resolution']} points, of viscosity "
-            f"{navier_stokes.VISCOSITY:g}, train one step for {settings['epochs']} epochs; "
-            f"rollouts from time {settings['start']} of {settings['evaluation']} flows for "
-            "testing. Rates (of the weights, of the architecture) are those of the least error of "
-            "rollouts on as many other flows, with the first seed. Seconds are the median over "
-            "epochs but the first.",
-            "",
-            *reporting.table([*head, "parameters", "s an epoch", "rates"], rows),
-            "![Error by step](rollout.svg)",
-            "",
-            "![Truth, predictions and differences](rollout_fields.png)",
-            "",
-            f"{settings['blocks']} blocks of {settings['width']} channels and {settings['modes']} "
-            f"frequencies an axis, batches of {settings['batch_size']}, no normalization; Adam, "
-            "with rates that fall to 0 along a cosine; loss: relative L2 of one step.",
-            "",
-        ]
+    return reporting.markdown(
+        "Rollouts of a flow by one learned step",
+        f"Written by {reporting.commands(runs)}; {written['versions']}; on {devices}.",
+        "Relative L2 error in percent of the vorticity, mean ± standard deviation over seeds. "
+        f"{settings['train']} flows of {settings['start'] + STEPS} times on "
+        f"{settings['resolution']} × {settings['resolution']} points, of viscosity "
+        f"{navier_stokes.VISCOSITY:g}, train one step for {settings['epochs']} epochs; "
+        f"rollouts from time {settings['start']} of {settings['evaluation']} flows for "
+        "testing. Rates (of the weights, of the architecture) are those of the least error of "
+        "rollouts on as many other flows, with the first seed. Seconds are the median over "
+        "epochs but the first.",
+        reporting.table([*head, "parameters", "s an epoch", "rates"], rows),
+        "![Error by step](rollout.svg)",
+        "![Truth, predictions and differences](rollout_fields.png)",
+        f"{settings['blocks']} blocks of {settings['width']} channels and {settings['modes']} "
+        f"frequencies an axis, batches of {settings['batch_size']}, no normalization; Adam, "
+        "with rates that fall to 0 along a cosine; loss: relative L2 of one step.",
     )
 
 
 def draw(settings, runs, folder):
     """Draw the error by step and, of the first seed, the fields."""
-    from matplotlib.figure import Figure
-
-    first = min(run["seed"] for run in runs)
-    methods = [method for method in RATES if chosen(runs, method, first)]
+    best = {method: reporting.chosen(runs, method) for method in RATES}
+    best = {method: run for method, run in best.items() if run}
     figure = Figure((5, 3.2), layout="constrained")
     axes = figure.subplots()
     steps = np.arange(1, STEPS + 1)
-    for method in methods:
-        errors = 100 * np.array([run["test"] for run in of_rates(runs, method, first)])
+    for method in best:
+        errors = 100 * np.array([run["test"] for run in reporting.of_rates(runs, method)])
         mean, spread = errors.mean(axis=0), errors.std(axis=0)
         (line,) = axes.plot(steps, mean, label=TITLES[method])
         axes.fill_between(steps, mean - spread, mean + spread, color=line.get_color(), alpha=0.2)
@@ -274,11 +232,10 @@ def draw(settings, runs, folder):
     axes.legend(frameon=False)
     figure.savefig(folder / "rollout.svg")
 
-    best = {method: chosen(runs, method, first) for method in methods}
     size = settings["resolution"]
-    truth = from_text(best[methods[0]]["truth"], size)
-    figure = Figure((2.2 * len(TIMES), 2.1 * (1 + 2 * len(methods))), layout="constrained")
-    grid = figure.subplots(1 + 2 * len(methods), len(TIMES), squeeze=False)
+    truth = from_text(next(iter(best.values()))["truth"], size)
+    figure = Figure((2.2 * len(TIMES), 2.1 * (1 + 2 * len(best))), layout="constrained")
+    grid = figure.subplots(1 + 2 * len(best), len(TIMES), squeeze=False)
     found = {method: from_text(run["fields"], size) for method, run in best.items()}
     worst = max(np.abs(fields - truth).max() for fields in found.values())
     rows = [("truth", truth, np.abs(truth).max())]
@@ -309,25 +266,16 @@ def main(arguments=None):
         errors = [record["test"][time - 1] for time in TIMES]
         return f"{record['method']}, seed {record['seed']}, {record['rates']}: {errors}"
 
-    first, *others = options.seeds
-    for method in options.methods:
-        for rates in RATES[method]:
-            rates = list(rates)
-            key = (method, first, rates)
-            print(line(results.obtain(key, measured, *key)), flush=True)
-    rates = {m: chosen(results.runs, m, first)["rates"] for m in options.methods}
-    for method, seed in itertools.product(options.methods, others):
-        key = (method, seed, rates[method])
-        print(line(results.obtain(key, measured, *key)), flush=True)
-    keep_chosen_fields(results.runs, first)
+    reporting.run_rates(results, options, RATES, measured, line, repeated=RATES)
+    keep_chosen_fields(results.runs)
     results.save()
     draw(results.settings, results.runs, options.output)
     return results
 
 
-def keep_chosen_fields(runs, first):
+def keep_chosen_fields(runs):
     """Drop the fields of runs that are not drawn, which are large."""
-    best = [chosen(runs, method, first) for method in RATES]
+    best = [reporting.chosen(runs, method) for method in RATES]
     for found in runs:
         if found not in best:
             for name in ("fields", "truth"):

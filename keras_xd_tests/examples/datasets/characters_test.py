@@ -1,12 +1,9 @@
-import importlib
-
 import numpy as np
 import pytest
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    characters = importlib.import_module("datasets.characters")
+characters = example_scripts.load("datasets.characters")
 
 
 @pytest.fixture

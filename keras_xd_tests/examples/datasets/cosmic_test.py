@@ -1,7 +1,5 @@
 """Images of cosmic rays: values, splits, missing files, and the errors by scikit-learn."""
 
-import importlib
-
 import numpy as np
 import pytest
 from sklearn import metrics as oracle
@@ -9,8 +7,7 @@ from sklearn import metrics as oracle
 from keras_xd_tests import example_scripts
 from keras_xd_tests.examples.datasets import cosmic_files
 
-with example_scripts.on_path():
-    cosmic = importlib.import_module("datasets.cosmic")
+cosmic = example_scripts.load("datasets.cosmic")
 
 
 def test_cosmic_rays(tmp_path):

@@ -1,13 +1,10 @@
 """Loaders of the Long Range Arena: files of the published formats, and bad ones."""
 
-import importlib
-
 import numpy as np
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    long_range = importlib.import_module("datasets.long_range")
+long_range = example_scripts.load("datasets.long_range")
 
 
 def write_reviews(folder, repeat=20):

@@ -1,14 +1,11 @@
 """Pieces of music from files of the published format, and what is wrong with files."""
 
-import importlib
-
 import numpy as np
 from scipy import io
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    music = importlib.import_module("datasets.music")
+music = example_scripts.load("datasets.music")
 
 
 def cells(*lengths, keys=88):

@@ -1,15 +1,12 @@
 """Flows of the examples: exact solutions, refined solvers, files, bad arguments."""
 
-import importlib
-
 import h5py
 import numpy as np
 import pytest
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    flows = importlib.import_module("datasets.navier_stokes")
+flows = example_scripts.load("datasets.navier_stokes")
 
 
 @pytest.mark.parametrize("rows, columns", [(1, 1), (3, 3), (0, 5)])

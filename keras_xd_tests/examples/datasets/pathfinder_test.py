@@ -1,6 +1,5 @@
 """PathFinder's curves: their ends, turns and distances, and bad arguments."""
 
-import importlib
 import itertools
 
 import numpy as np
@@ -8,8 +7,7 @@ import pytest
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    pathfinder = importlib.import_module("datasets.pathfinder")
+pathfinder = example_scripts.load("datasets.pathfinder")
 
 
 @pytest.mark.parametrize("size, label", [(32, 0), (32, 1), (128, 1)])

@@ -1,15 +1,12 @@
 """Data of the examples on differential equations: exact solutions, files, bad arguments."""
 
-import importlib
-
 import numpy as np
 import pytest
 from scipy import io
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    pde = importlib.import_module("datasets.pde")
+pde = example_scripts.load("datasets.pde")
 
 
 @pytest.fixture(autouse=True)
@@ -174,19 +171,6 @@ def test_generated_darcy():
     bounds = pde.solve_darcy(np.full((2, 17, 17), [[[12.0]], [[3.0]]]))[:, ::2, ::2]
     assert np.all(outputs[:, 4, 4, 0] > bounds[0, 4, 4])
     assert np.all(outputs[:, 4, 4, 0] < bounds[1, 4, 4])
-
-
-@pytest.mark.real_data("KERAS_XD_DATA_DIR", "darcy85.npz")
-def test_darcy_is_read(data_path):
-    (inputs, outputs), (_, test_outputs) = pde.darcy(43, data_path.parent, train=5, test=3)
-    assert inputs.shape == (5, 43, 43, 3) and outputs.shape == (5, 43, 43, 1)
-    with np.load(data_path) as arrays:
-        np.testing.assert_array_equal(inputs[..., 0], arrays["a_train"][:5, ::2, ::2])
-        np.testing.assert_array_equal(test_outputs[..., 0], arrays["u_test"][:3, ::2, ::2])
-        solved = pde.solve_darcy(arrays["a_train"][:2].astype("float64"))
-        # The file was solved on 421 nodes, where the jumps of `a` lie elsewhere.
-        error = np.linalg.norm(solved - arrays["u_train"][:2]) / np.linalg.norm(solved)
-    assert error < 0.02
 
 
 def test_published_files_are_read(tmp_path, rng):

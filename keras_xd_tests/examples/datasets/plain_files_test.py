@@ -1,15 +1,12 @@
 """Files of plain arrays are read, all others refused with their names."""
 
-import importlib
-
 import numpy as np
 import pytest
 
 from keras_xd_tests import example_scripts
 from keras_xd_tests.examples.datasets.object_files import object_array
 
-with example_scripts.on_path():
-    files = importlib.import_module("datasets.plain_files")
+files = example_scripts.load("datasets.plain_files")
 
 
 def test_plain_arrays_are_read(tmp_path):

@@ -1,14 +1,11 @@
 """Time series from `.ts` files: what is read, what is wrong with a file, series of one length."""
 
-import importlib
-
 import numpy as np
 import pytest
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    series = importlib.import_module("datasets.series")
+series = example_scripts.load("datasets.series")
 
 HEADER = """# of a made up problem, Müller 2020
 @problemName Two

@@ -1,6 +1,5 @@
 """Digits on the sphere: geometry by hand, a plain loop as oracle, rotations."""
 
-import importlib
 import math
 
 import numpy as np
@@ -8,8 +7,7 @@ import pytest
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    data = importlib.import_module("datasets.spherical")
+data = example_scripts.load("datasets.spherical")
 
 
 def pixel(image, row, column):
@@ -64,17 +62,3 @@ def test_rotations_are_even_and_proper():
     np.testing.assert_allclose(drawn.var(axis=0), 1 / 3, atol=0.02)
     traces = np.trace(drawn, axis1=1, axis2=2)
     assert abs(traces.mean()) < 0.07 and abs(traces.var() - 1) < 0.07
-
-
-def test_parts_are_rotated_differently(rng, monkeypatch):
-    with example_scripts.on_path():
-        images = importlib.import_module("datasets.images")
-    inputs = rng.uniform(size=(2, 28, 28, 1)).astype("float32")
-    parts = [(inputs, np.arange(2))] * 3
-    monkeypatch.setattr(images, "load", lambda name, data_dir, subset: parts)
-    plain, turned = ([x for x, _ in data.load(rotated)] for rotated in (False, True))
-    np.testing.assert_array_equal(plain[0], data.project(inputs[..., 0]))
-    assert np.array_equal(plain[0], plain[1]) and np.array_equal(plain[1], plain[2])
-    pairs = [(0, 1), (0, 2), (1, 2)]
-    assert not any(np.array_equal(turned[one], turned[other]) for one, other in pairs)
-    assert not np.array_equal(turned[0], data.load(True, seed=1)[0][0])

@@ -1,14 +1,11 @@
 """Sentences for the examples: parts, vocabulary, filling up, errors."""
 
-import importlib
-
 import numpy as np
 import pytest
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    data = importlib.import_module("datasets.text")
+data = example_scripts.load("datasets.text")
 
 
 @pytest.fixture
@@ -44,14 +41,6 @@ def test_given_parts_and_vocabulary_of_the_training_part(folder):
     assert sentences(found, found.validation) == [(0, ["a", "<unknown>", "film"])]
     assert sentences(found, found.test) == [(1, ["good"]), (0, ["<unknown>"])]
     assert (found.classes, found.length, found.train[0].dtype) == (2, 6, np.int32)
-
-
-def test_longer_sentences_are_cut_and_case_does_not_matter(folder):
-    found = data.load("trec", folder)
-    assert [len(part[0]) for part in (found.train, found.validation, found.test)] == [27, 3, 1]
-    assert found.length == 5 and found.classes == 6
-    cut = ["what", "<unknown>", "number", "<unknown>", "<unknown>"]
-    assert sentences(found, found.test) == [(5, cut)]
 
 
 def test_drawn_parts_are_all_sentences_once(folder):

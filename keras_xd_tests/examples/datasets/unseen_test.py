@@ -1,17 +1,14 @@
 """AddNIST, MultNIST and CIFARTile: made of labelled images, and read from files."""
 
 import collections
-import importlib
-import re
 
 import numpy as np
 import pytest
 
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    data = importlib.import_module("datasets.unseen")
-    images = importlib.import_module("datasets.images")
+data = example_scripts.load("datasets.unseen")
+images = example_scripts.load("datasets.images")
 
 
 def marked_images(labels, channels, side):
@@ -63,40 +60,6 @@ def test_squares_hold_the_number_of_classes(rng):
     assert len(firsts) == 3
 
 
-@pytest.mark.parametrize("name", data.CLASSES)
-def test_parts_are_made_of_their_images(name, monkeypatch):
-    """Those for validation of the training images, those for testing of the test images."""
-    pixels, asked = PICTURES if name == "cifartile" else DIGITS, []
-
-    def load(*arguments):
-        asked.append(arguments)
-        return (0.001 + pixels, LABELS), (0.002 + pixels, LABELS), (0.003 + pixels, LABELS)
-
-    monkeypatch.setattr(images, "load", load)
-    parts = data.load(name, images_dir="folder", subset=60)
-    assert asked == [("cifar10" if name == "cifartile" else "mnist", "folder")]
-    marks = []
-    for squares, _ in parts:
-        assert len(squares) == 60
-        tiles = name == "cifartile"
-        mean, deviation = data.MNIST_MEAN, data.MNIST_DEVIATION
-        if tiles:
-            mean, deviation = data.CIFAR_MEAN[0], data.CIFAR_DEVIATION[0]
-        values = np.round(squares[:, 4::8, 4::8, 0] if tiles else squares[:, 0, 0], 6)
-        values = values * deviation + mean
-        # Tenths are the label, ten-thousandths the image up to 49; 0.001 marks the source's part.
-        left = np.round((values + 1e-7) * 10_000).astype(int) % 1000
-        marks.append({mark for mark in left.ravel().tolist()})
-    sources = [set(range(10 * k, 10 * k + 50)) for k in (1, 2, 3)]
-    train = sources[0] | sources[1]
-    # Crops of the first two parts have black borders.
-    black = {0} if name == "cifartile" else set()
-    assert black <= marks[0] and black <= marks[1]
-    assert marks[0] <= train | black and marks[1] <= train | black and marks[2] <= sources[2]
-    assert marks[0] & set(range(10, 20)) and not marks[2] & set(range(10, 30))
-    assert len(marks[2]) > 20
-
-
 def write(folder, name, number=3, **changed):
     """Write files as the published ones, with fewer images."""
     rng, side = np.random.default_rng(0), data.SIDES[name]
@@ -118,12 +81,3 @@ def test_published_files_are_read(name, tmp_path):
         np.testing.assert_array_equal(classes, arrays[f"{part}_y"])
         assert images.dtype == "float32" and images.shape[1:] == (data.SIDES[name],) * 2 + (3,)
     assert [len(images) for images, _ in data.load(name, tmp_path, subset=2)] == [2, 2, 2]
-
-
-def test_the_page_lists_the_tasks():
-    page = (example_scripts.EXAMPLES / "datasets" / "README.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
-    assert list(rows) == list(data.CLASSES)
-    for name, classes in data.CLASSES.items():
-        assert f"{data.SIDES[name]} × {data.SIDES[name]} × 3 | {classes} |" in rows[name]
-        assert rows[name].endswith(", ".join(f"{size:,}" for size in data.SIZES[name]))

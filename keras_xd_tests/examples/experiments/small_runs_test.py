@@ -309,13 +309,3 @@ def test_classes_are_split_and_numbered_again(small, tmp_path, monkeypatch):
         inputs, numbered = data.train
         assert data.classes == 5 and set(numbered) == set(range(5)) and len(numbered) == 20
         np.testing.assert_array_equal(inputs[:, 0, 0, 0], numbered + start)
-
-
-def test_masks_are_fixed_in_the_first_epochs(small, tmp_path):
-    small(8)
-    sweep, words = modules["kernel_sizes"], f"cifar10 {DNARCH} --size 8 --sizes 3 7"
-    options, data, _ = sweep.parse([*words.split(), "--output", str(tmp_path / "new")])
-    names = sweep.methods(options.sizes, [(0.1, 0), (0.1, 1)])
-    assert names[2:4] == ["learned from 3, rate 0.1", "learned from 3, rate 0.1 after 1"]
-    assert sweep.run(names[3], data, 3, options)["sizes"] == [[3.0, 3.0]]  # of one epoch
-    assert sweep.schedules([{"method": name} for name in names]) == [(0.1, 0), (0.1, 1)]

@@ -56,13 +56,6 @@ def test_layer():
     )
 
 
-def test_static_rendering_runs_under_xla(rng):
-    x = rng.normal(size=(2, 6, 4)).astype("float32")
-    block = built(x.shape, "KRW", depth_mask(0.6), index=1)
-    compiled = tf.function(lambda inputs: block(inputs), jit_compile=True, autograph=False)
-    np.testing.assert_allclose(compiled(x), block(x), atol=1e-5)
-
-
 @pytest.mark.parametrize("shape", [(2, 7, 5), (2, 4, 6, 5)])
 def test_masks_stand_where_the_paper_has_them(shape, rng):
     """Against NumPy: after the bias and before the nonlinearity, the depth on the branch alone."""
@@ -204,12 +197,6 @@ def test_configurations_with_the_earlier_argument_of_counting_load():
     for earlier, counting in ((True, "per_channel"), (False, "counts")):
         block = layers.CCNNBlock.from_config({**config, "per_channel": earlier})
         assert block.counting == counting
-
-
-def test_resolution_one_counts_no_transform():
-    block = built((None, 2, 4), "R", resolution_temperature=200.0)
-    block.convolution.resolution_mask.length.assign([-1.0])
-    assert float(block.complexity((None, 2, 4))) == pytest.approx(2 * 4 + 16 + 8 + 16 + 4, rel=1e-4)
 
 
 def test_other_costs_are_those_of_the_pruned_block():

@@ -184,13 +184,6 @@ def test_downsampling_in_space_is_that_on_the_spectrum(shape, padding, offsets, 
         np.testing.assert_allclose(direct, fourier, atol=2e-5 * max(1, np.abs(fourier).max()))
 
 
-def test_the_resolution_begins_whole_with_the_highest_frequency_at_085(rng):
-    layer = built((None, 16, 1), learn_resolution=True, temperature=50.0, padding="circular")
-    values = ops.convert_to_numpy(layer.resolution_mask.values[0])
-    assert len(values) == 9 and values[-1] == pytest.approx(0.85, abs=1e-6)
-    assert [float(r) for r in layer.resolutions] == [16]
-
-
 def test_complexity_follows_the_learned_sizes():
     short = built((None, 40, 3), kernel_size=7, initial_kernel_size=3.0)
     assert float(short.complexity((None, 40, 3))) == pytest.approx(3 * 40 * 3, rel=1e-5)

@@ -6,7 +6,6 @@ from keras import ops
 
 from keras_xd import layers
 from keras_xd.layers.masked import masks
-from keras_xd.testing import check_config
 from keras_xd_tests.sample_models import randomize
 
 EPSILON = 1e-3
@@ -91,14 +90,6 @@ def test_finalized_it_normalizes_as_keras_does(mode, rng):
     of_batch = parts(True)
     assert np.abs(of_batch - parts(False)).max() > 0.1
     np.testing.assert_allclose(static(x, training=True), of_batch, atol=1e-5)
-
-
-def test_seeds_and_configurations():
-    first, second = (built(seed=3).linear.kernel for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-    options = {"initial_width": 4.0, "temperature": 30.0, "statistics": "batch", "seed": 3}
-    check_config(layers.CCNNEncoder, {"units": 10, **options})
-    check_config(layers.StaticCCNNEncoder, {"units": 10, "width": 4, "statistics": "batch"})
 
 
 def test_wrong_arguments_and_shapes():

@@ -92,14 +92,6 @@ def test_the_penalty_is_what_the_grid_cannot_hold():
     assert float(network.alias_penalty((17,))) == 0
 
 
-def test_the_grid_reaches_from_end_to_end():
-    np.testing.assert_allclose(grid((3,)), [[-1], [0], [1]])
-    np.testing.assert_allclose(grid((2, 3))[:4], [[-1, -1], [-1, 0], [-1, 1], [1, -1]])
-    np.testing.assert_allclose(grid((1, 2)), [[0, -1], [0, 1]])
-    whole = grid((5, 4)).reshape(5, 4, 2)
-    np.testing.assert_array_equal(grid((5, 4), [(1, 4), (2, 4)]), whole[1:4, 2:4].reshape(-1, 2))
-
-
 @pytest.mark.parametrize(
     "kwargs, message",
     [

@@ -38,16 +38,6 @@ def test_gates_start_at_zero(rng):
     assert alone.calibration_gates is None
 
 
-def test_affine_cells_learn_scales_and_do_not_normalise_poolings():
-    shapes = [(None, 4, 4, 2)] * 2
-    for affine in (True, False):
-        cell = layers.DerivedCell(POOLINGS, 2, affine=affine)
-        cell.build(shapes)
-        names = [weight.path.split("/")[-2:] for weight in cell.weights]
-        assert sum(name == ["normalization", "gamma"] for name in names) == (2 if affine else 0)
-        assert sum(name[1] == "moving_mean" for name in names) == (2 if affine else 2 + 4)
-
-
 def test_drop_path_drops_samples_but_no_identity(rng):
     x = np.ones((400, 3, 3, 2), "float32")
     cell = layers.DerivedCell(POOLINGS, 2, drop_path=0.4, seed=1)
@@ -77,38 +67,6 @@ def test_drop_path_drops_samples_but_no_identity(rng):
     np.testing.assert_allclose(samples(), 11, rtol=1e-4)
     assert np.all(np.isfinite(plain)) and np.ptp(samples(training=False), axis=0).max() == 0
     assert [v.name for v in cell.non_trainable_variables].count("drop_path_progress") == 1
-
-
-def test_drop_path_of_identities_alone_is_no_drop_path():
-    x = np.random.default_rng(0).standard_normal((8, 4, 4, 2)).astype("float32")
-    outputs = []
-    for drop_path in (0.0, 0.9):
-        keras.utils.set_random_seed(1)
-        cell = layers.DerivedCell(IDENTITIES, 2, drop_path=drop_path, seed=2)
-        outputs.append(keras.ops.convert_to_numpy(cell([x, x], training=True)))
-    np.testing.assert_array_equal(*outputs)
-    reduced = layers.DerivedCell(IDENTITIES, 2, reduction=True, drop_path=0.9, seed=2)
-    y = keras.ops.convert_to_numpy(reduced([x, x], training=True))
-    assert np.any(np.all(y == 0, axis=(1, 2, 3)))  # which reduces, and is dropped
-
-
-def test_xla_trains_as_eager_steps_do(rng):
-    # What XLA compiles of one block it compiles of the others.
-    trivial = ((("identity", 0), ("identity", 1)), "identity")
-    cell = genotype(((("identity", 0), ("dynamic_3", 1)), "spatial_attention"), *[trivial] * 3)
-    x = rng.standard_normal((4, 3, 3, 2)).astype("float32")
-    losses = []
-    for jit_compile in (False, True):
-        keras.utils.set_random_seed(1)
-        inputs = keras.Input((3, 3, 2))
-        model = keras.Model(inputs, layers.DerivedCell(cell, 2)([inputs, inputs]))
-        model.compile(
-            keras.optimizers.SGD(0.1), "mse", jit_compile=jit_compile, run_eagerly=not jit_compile
-        )
-        y = np.ones((4, 3, 3, 8))
-        losses.append(model.fit(x, y, batch_size=4, epochs=2, verbose=0).history["loss"])
-    assert losses[0][0] != losses[0][1]
-    np.testing.assert_allclose(*losses, rtol=1e-5)
 
 
 def test_xd_operations_are_trained_or_finalized(rng):
@@ -167,25 +125,6 @@ def test_unknown_sizes():
         layers.DerivedCell(CELL, 2).build([(None, None, 4, 3)] * 2)
 
 
-@pytest.mark.parametrize("size, halved", [(4, 2), (5, 3)])
-def test_output_shapes(size, halved):
-    shapes = [(7, size, size, 3)] * 2
-    cell = layers.DerivedCell(CELL, 2, reduction=True)
-    assert cell.compute_output_shape(shapes) == (7, halved, halved, 8)
-    after = layers.DerivedCell(CELL, 2, previous_reduction=True)
-    shapes = [(7, size, size, 3), (7, halved, halved, 8)]
-    assert after.compute_output_shape(shapes) == (7, halved, halved, 8)
-
-
 def test_an_unknown_gate():
     with pytest.raises(ValueError, match="`calibration_gate` must be one of 'zero', 'tanh', None"):
         layers.DerivedCell(CELL, 2, calibration_gate="ones")
-
-
-def test_the_gate_of_a_tier_can_be_bounded():
-    operation = genotypes.BlockGenotype((("identity", 0), ("dynamic_3", 1)), "identity")
-    cell = layers.DerivedCell(genotypes.CellGenotype((operation,) * 4), 2, calibration_gate="tanh")
-    cell.build([(None, 4, 4, 3)] * 2)
-    cell.calibration_gates.assign(np.arange(8) / 4)
-    assert float(cell.tier_gate(2)) == pytest.approx(np.tanh(2 / 4))
-    assert float(cell.tier_gate(1, second=True)) == pytest.approx(np.tanh(5 / 4))

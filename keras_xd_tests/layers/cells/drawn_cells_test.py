@@ -1,7 +1,5 @@
 """Cells that compute a few operations of each edge in a step."""
 
-import functools
-
 import keras
 import numpy as np
 import pytest
@@ -111,26 +109,6 @@ def test_what_was_not_drawn_is_left_alone(relaxation, rng):
         np.testing.assert_array_equal(moved, drawn[:, [0, 1, 2, 2]])
 
 
-@pytest.mark.parametrize("relaxation", ["single_path", "partial"])
-def test_mixed_precision(relaxation, rng):
-    x, outputs, moved = images(rng), [], []
-    for dtype in ("float32", "mixed_bfloat16"):
-        keras.utils.set_random_seed(1)
-        cell = drawn_cell(relaxation, FEW, dtype=dtype)
-        cell.build([value.shape for value in x])
-        cell.architecture.logits.assign(60 * np.eye(3)[np.arange(18) % 3])
-        with tf.GradientTape() as tape:
-            y = cell(x, training=True)
-            loss = tf.reduce_sum(tf.cast(y, "float32") ** 2)
-        slopes = tape.gradient(loss, [v.value for v in cell.edges.trainable_variables])
-        assert all(slope.dtype == "float32" for slope in slopes)
-        assert y.dtype == cell.compute_dtype
-        outputs.append(tf.cast(y, "float32").numpy())
-        moved.append(keras.ops.convert_to_numpy(cell.edges.moving_mean))
-    assert_close(*outputs, 5e-2)
-    assert_close(*moved, 5e-2)
-
-
 @pytest.mark.parametrize("relaxation", PATHS)
 def test_cells_of_a_kind_draw_alike_and_anew(relaxation, rng):
     model = network(relaxation)
@@ -170,39 +148,6 @@ def test_networks_are_saved_and_finalized(relaxation, rng, tmp_path):
     cells = [genotype.normal, genotype.reduction]
     assert [layer.genotype_cell for layer in found.layers[1:-1]] == cells
     assert_close(keras.ops.convert_to_numpy(found(x)), y)
-
-
-def test_a_block_runs_under_xla(rng):
-    """What XLA compiles of one block it compiles of the others, in four times the time.
-
-    And of one drawn operation on an edge, or none, what it compiles of two.
-    """
-    cell = drawn_cell("single_path", FEW[::2])
-    cell.build([(None, 4, 4, 3)] * 2)
-    # XLA has random numbers of its own, which decide nothing here.
-    cell.architecture.logits.assign(60 * np.eye(2)[rng.integers(2, size=18)])
-    nodes = [keras.ops.convert_to_tensor(rng.random((2, 4, 4, 4), "float32")) for _ in range(2)]
-
-    expected = keras.ops.convert_to_numpy(block(cell, nodes))
-    compiled = tf.function(functools.partial(block, cell), jit_compile=True, autograph=False)
-    assert_close(keras.ops.convert_to_numpy(compiled(nodes)), expected, 1e-4)
-
-
-@pytest.mark.tensorflow("traces with tf.function")
-@pytest.mark.parametrize("relaxation", ["gumbel", "sampled"])
-def test_operations_are_drawn_under_xla(relaxation, rng):
-    """Both make features, so that the shares alone decide."""
-    cell = drawn_cell(relaxation, FEW[1:])
-    cell.build([(None, 4, 4, 3)] * 2)
-    cell.architecture.logits.assign(60 * np.eye(2)[rng.integers(2, size=18)])
-
-    def draw():
-        return cell.architecture.paths(cell.seed_generator)
-
-    expected, found = draw(), tf.function(draw, jit_compile=True, autograph=False)()
-    assert np.any(expected["numbers"] == 0) and np.any(expected["numbers"] == 1)
-    for name in ("numbers", "weights"):
-        np.testing.assert_allclose(found[name], expected[name], atol=1e-6)
 
 
 def test_what_cannot_be_drawn_is_refused():

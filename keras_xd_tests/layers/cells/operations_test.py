@@ -21,7 +21,7 @@ from keras_xd.layers.cells.genotypes import (
     FEATURE_OPERATIONS,
     XD_OPERATIONS,
 )
-from keras_xd.testing import assert_close, check_config, check_layer
+from keras_xd.testing import assert_close, check_layer
 from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.cells.cell_references import randomized
 
@@ -243,20 +243,6 @@ AFFINE = {"reduction": 2, "affine": True}
 def test_is_a_keras_layer(layer_class, arguments):
     """XLA compiles them in `derived_cell_test`."""
     check_layer(layer_class, arguments, (4, 5, 4, 4), run_jit=False)
-
-
-def test_configurations():
-    check_config(ReLUConvBN, {"filters": 3, "affine": True})
-    check_config(DynamicKernel, {"kernel_size": 3, **AFFINE})
-    check_config(DynamicConv2D, {"kernel_size": 3, "strides": 2, **AFFINE})
-    check_config(layers.SelfCalibration, {"operation": "spatial_attention", "gate": None})
-
-
-def test_few_channels_leave_one():
-    x = np.ones((1, 2, 2, 3))
-    assert ChannelAttention()(x).shape == (1, 1, 1, 3)
-    assert SpatialAttention()(x).shape == (1, 2, 2, 1)
-    assert DynamicKernel()(x).shape == (1, 3, 3, 3)
 
 
 @pytest.mark.parametrize(

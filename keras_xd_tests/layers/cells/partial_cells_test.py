@@ -59,12 +59,6 @@ def test_cell_equals_numpy(reduction, rng):
     assert_close(keras.ops.convert_to_numpy(cell(x)), expected.astype("float32"), 2e-5)
 
 
-def test_other_relaxations_have_all_channels(rng):
-    weights = weights_of(rng, relaxation="softmax")
-    assert layers.HeterogeneousCell(8, weights).partial_channels == 1
-    np.testing.assert_array_equal(np.asarray(weights.edge_probabilities), np.ones(18))
-
-
 def test_a_step_of_gaea_is_that_of_numpy(rng):
     """θ ← θ exp(-η g), clamped and normalised, by numerical derivatives of the whole cell."""
     names, size, rate = ("dilated_3", "identity"), 4, 2.0

@@ -319,26 +319,6 @@ def test_derived_genotype_is_that_of_the_shared_weights(rng):
         layers.derived_genotype(keras.Model(x, other))
 
 
-def test_describe_and_random_architecture():
-    architecture = ArchitectureLogits(operations=SMALL)
-    cell = layers.HeterogeneousCell(2, architecture)
-    cell.build([(None, 4, 4, 3)] * 2)
-    architecture.logits.assign(np.zeros((18, 3)))
-    found = cell.describe()
-    np.testing.assert_allclose(found["probabilities"], 1 / 3, rtol=1e-6)
-    assert found["entropy"] == pytest.approx(np.log(3))
-    assert found["entropy/relative"] == pytest.approx(1)
-    architecture.logits.assign(np.tile([200.0, 0, 0], (18, 1)))
-    assert cell.describe()["entropy"] == pytest.approx(0, abs=1e-6)
-    (logits,) = cell.random_architecture(np.random.default_rng(0))
-    assert logits.shape == (18, 3) and np.all(np.exp(logits) <= 1)
-    assert cell.architecture_signature() == {
-        "class": "HeterogeneousCell",
-        "operations": list(SMALL),
-        "reduction": False,
-    }
-
-
 def test_bad_arguments():
     architecture = ArchitectureLogits(operations=SMALL)
     with pytest.raises(ValueError, match="`filters`"):
@@ -356,18 +336,3 @@ def test_bad_arguments():
     assert layers.HeterogeneousCell(1, others, reduction=True).operation_filters == 1
     with pytest.raises(ValueError, match="edge_layers"):
         layers.HeterogeneousCell(2, architecture, edge_layers="no")
-
-
-@pytest.mark.parametrize("others", [("identity",), ("dilated_3", "identity")])
-def test_a_cell_of_float64(others, rng):
-    """Also where all convolutions are done twice, so that no share is a factor at first."""
-    cells, outputs = [], []
-    inputs = inputs_of(rng)
-    for dtype in ("float32", "float64"):
-        architecture = ArchitectureLogits(operations=("separable_3", *others), seed=1)
-        cells.append(layers.HeterogeneousCell(2, architecture, dtype=dtype))
-        cells[-1].build([x.shape for x in inputs])
-        cells[-1].set_weights(cells[0].get_weights())
-        outputs.append(cells[-1]([x.astype(dtype) for x in inputs]))
-        assert keras.backend.standardize_dtype(outputs[-1].dtype) == dtype
-    assert_close(*outputs, 1e-5)

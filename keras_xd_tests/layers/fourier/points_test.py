@@ -34,13 +34,6 @@ def test_linear_functions_are_sampled_exactly(sizes, rng):
     np.testing.assert_allclose(outside[0], np.tile(slopes.sum(0), (9, 1)), rtol=1e-4, atol=1e-5)
 
 
-def test_a_far_grid_point_takes_the_nearest_value():
-    grid = layers.PointsToGrid((64,), bandwidth=0.1)(
-        [np.full((1, 1, 1), 3.0, "float32"), np.zeros((1, 1, 1), "float32")]
-    )
-    np.testing.assert_array_equal(grid, np.full((1, 64, 1), 3.0))
-
-
 def test_an_operator_between_them_is_trained_and_saved(tmp_path, rng):
     values, places = keras.Input((None, 1)), keras.Input((None, 2))
     x = layers.PointsToGrid((8, 6))([values, places])

@@ -2,12 +2,9 @@ import keras
 import numpy as np
 import pytest
 import scipy.signal
-from keras import ops
 
 from keras_xd import layers
 from keras_xd.layers.fourier import resampling
-from keras_xd.layers.fourier.resampling import resampling_matrix
-from keras_xd.layers.fourier.upsampling import resample_by_transform
 from keras_xd.testing import check_layer
 
 PAIRS = [(43, 85), (64, 128), (128, 64), (85, 43), (7, 12), (8, 6), (6, 9), (9, 4), (5, 5), (1, 4)]
@@ -92,20 +89,6 @@ def test_waves_come_back_on_the_finer_grid(data_format):
 
     for sizes in ((5, 3), (9, 12), (16, 5)):
         np.testing.assert_allclose(layer(wave(sizes)), wave((16, 12)), atol=1e-5)
-
-
-def test_sizes_may_be_unknown_when_the_model_is_built():
-    model = keras.Sequential([keras.Input((None, 2)), layers.FourierUpsampling(9)])
-    assert model.output_shape == (None, 9, 2)
-
-
-@pytest.mark.parametrize("after", range(1, 10))
-@pytest.mark.parametrize("before", [1, 2, 5, 6, 8])
-def test_transforms_give_what_the_matrix_gives(before, after, rng):
-    x = rng.normal(size=(2, before, 3))
-    actual = resample_by_transform(ops.convert_to_tensor(x, "float64"), 1, after)
-    expected = np.einsum("ab,nbc->nac", resampling_matrix(before, after), x)
-    np.testing.assert_allclose(actual, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("sizes", [0, (1, 2, 3, 4), "8"])

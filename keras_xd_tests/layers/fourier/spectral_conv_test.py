@@ -10,7 +10,6 @@ import pytest
 from keras_xd.core import devices
 from keras_xd.layers.fourier import spectral_conv
 from keras_xd.testing import assert_close, check_layer
-from keras_xd_tests.layers.variants import check_variant
 
 CLASSES = {
     1: spectral_conv.SpectralConv1D,
@@ -115,17 +114,6 @@ def test_tucker_ranks_are_those_of_tensorly(sizes, share, ranks):
     assert spectral_conv.tucker_ranks(sizes, share) == ranks
 
 
-def test_unknown_size(rng):
-    layer, inputs = layer_and_inputs(rng, (2, 8, 10, 2), (2, 3))
-    symbolic = keras.Input((None, None, 2))
-    model = keras.Model(symbolic, layer(symbolic))
-    assert model.output.shape == (None, None, None, 3)
-    other = rng.normal(size=(3, 7, 5, 2)).astype("float32")
-    for x in (inputs, other):
-        kernel = keras.ops.convert_to_numpy(layer.kernel)
-        assert_close(model.predict(x, verbose=0), reference(x, kernel, (2, 3)))
-
-
 def test_default_initializer():
     layer = spectral_conv.SpectralConv2D(
         8, (2, 3), kernel_initializer=spectral_conv.SpectralUniform(1)
@@ -168,11 +156,6 @@ def test_regularizers_and_constraints(rng):
 )
 def test_layer_check(rank, shape, options):
     check_layer(CLASSES[rank], options, shape, run_jit=rank == 2)
-
-
-def test_layer_check_of_the_base(rng):
-    options = {"rank": 2, "filters": 2, "modes": (2, 2), "data_format": "channels_first"}
-    check_variant(spectral_conv.SpectralConv, options, (2, 1, 5, 6), rng)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 
 from keras_xd import kmatrix, layers
-from keras_xd.core.searchable import architecture_variables, searchable_layers
 from keras_xd.kmatrix import constructions
 from keras_xd.layers.k.k_dense import KDense, KLayer
 from keras_xd.testing import assert_close, check_layer
@@ -104,13 +103,6 @@ def test_layer_checks(arguments, shape):
     check_layer(KDense, arguments, shape, run_jit="depth" in arguments)
 
 
-def test_is_a_model_weight_and_no_search_space():
-    model = keras.Sequential([keras.Input((8,)), KDense(4)])
-    assert not searchable_layers(model)
-    assert not architecture_variables(model)
-    assert len(model.trainable_variables) == 2
-
-
 @pytest.mark.parametrize(
     "arguments, shape, message",
     [
@@ -137,16 +129,6 @@ def test_random_unitary_outputs_have_the_variance_of_a_dense_layer(inputs, units
         found.append(np.var(np.asarray(KDense(units, warm_start="random_unitary", seed=seed)(x))))
         expected.append(np.var(np.asarray(keras.layers.Dense(units)(x))))
     assert 0.93 < np.sqrt(np.mean(found) / np.mean(expected)) < 1.07
-
-
-def test_real_matrices_compute_no_imaginary_parts():
-    counts = []
-    for warm_start in ("random_orthogonal", "random_unitary"):
-        layer = KDense(1024, depth=2, warm_start=warm_start)
-        layer.build((None, 1024))
-        assert layer.plan.group_sizes == (32, 32)
-        counts.append(layer.multiply_adds((None, 1024)))
-    assert counts == [1024 * 3 * 32, 1024 * (4 + 4 + 2) * 32]
 
 
 @pytest.mark.parametrize("inputs, units, depth, radix", [(12, 20, 2, None), (30, 7, 1, (5, 6))])
@@ -194,20 +176,6 @@ def test_a_k_layer_is_a_sum_over_pairs_of_channels(sizes, data_format, rng):
     assert layer.multiply_adds((None, *sizes, 3) if last else (None, 3, *sizes)) == sum(
         pairs * np.prod(sizes) * n for n in sizes
     )
-
-
-def test_a_k_layer_starts_with_the_variance_of_its_inputs(rng):
-    x = rng.standard_normal((50, 8, 8, 6))
-    for size in (8, 7):
-        layer = KLayer(20, depth=3, radix=4, seed=0)
-        assert 0.8 < np.var(layer(x[:, :size, :size])) < 1.2
-    kernel = kernel_of_pair(layer.kernels[1][5], 7, 4) * np.sqrt(7 / 8)  # a corner of 8 × 8
-    assert np.linalg.norm(kernel, 2) < 1 + 1e-6
-    layer = KLayer(2, seed=0)
-    layer.build((None, 6, 5, 3))
-    for weights, n, scale in ((layer.kernels[0][4], 6, 1 / 3), (layer.kernels[1][4], 5, 1)):
-        kernel = kernel_of_pair(weights, n)
-        np.testing.assert_allclose(kernel.T @ kernel, scale * np.eye(n), atol=1e-6)
 
 
 @pytest.mark.parametrize(

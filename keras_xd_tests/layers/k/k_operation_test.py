@@ -1,5 +1,4 @@
 import functools
-import json
 
 import keras
 import numpy as np
@@ -89,15 +88,6 @@ def test_shared_operation_stays_shared_in_files(frozen, rng, tmp_path):
         np.testing.assert_allclose(now, then, atol=1e-6)
 
 
-def test_shared_operation_stays_shared_in_files_of_weights(rng, tmp_path):
-    model, other = (shared_model(warm_start="random_unitary")[0] for _ in range(2))
-    model.save_weights(tmp_path / "model.weights.h5")
-    other.load_weights(tmp_path / "model.weights.h5")
-    assert_shared(other)
-    x = rng.standard_normal((4, 4, 3, 2)).astype("float32")
-    np.testing.assert_array_equal(other(x), model(x))
-
-
 def test_shared_operation_finalizes(rng):
     model, operation = shared_model(warm_start="random_unitary", depth=3, seed=2)
     x = rng.standard_normal((2, 4, 3, 2)).astype("float32")
@@ -120,29 +110,6 @@ def test_clones_of_a_model_share_an_operation_of_their_own(rng):
     np.testing.assert_array_equal(
         keras.ops.convert_to_numpy(copy(x)), keras.ops.convert_to_numpy(model(x))
     )
-
-
-def test_copies_have_operations_of_their_own(rng):
-    layer = layers.KOpConv1D(2, 3, operation=layers.KOperation(radix=(2, 5), depth=3))
-    config = json.loads(json.dumps(keras.saving.serialize_keras_object(layer)))
-    copy = keras.saving.deserialize_keras_object(config)
-    assert copy.operation is not layer.operation
-    assert copy.operation.get_config() == layer.operation.get_config()
-    for each in (layer, copy):
-        each.build((None, 10, 1))
-    assert copy.architecture_variables[0] is not layer.architecture_variables[0]
-
-
-def test_seed_of_an_operation_is_kept():
-    operation = layers.KOperation(warm_start="random_unitary")
-    assert operation.depth == (9, 9, 9)
-    assert layers.KOperation.from_config(operation.get_config()).seed == operation.seed is not None
-    assert layers.KOperation().get_config() == {
-        "depth": (1, 1, 1),
-        "radix": None,
-        "warm_start": "convolution",
-        "seed": None,
-    }
 
 
 def test_sizes_of_a_shared_operation_must_agree():

@@ -2,12 +2,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from keras import ops
 
 import keras_xd
 from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.depth_mask import DepthMask, StaticDepthMask
-from keras_xd.testing import check_config
 
 
 def built(blocks, size=None, **kwargs):
@@ -65,13 +63,6 @@ def test_a_model_shares_it_and_is_finalized(tmp_path, rng):
     np.testing.assert_allclose(plain(x), model(x), atol=1e-6)
     assert keras_xd.complexity(model) == 2 * 3 + 2 * 9
     assert not plain.get_layer("depth").trainable_variables
-
-
-def test_configurations():
-    check_config(DepthMask, {"blocks": 6, "temperature": 16.0, "initial_size": 3.0})
-    check_config(StaticDepthMask, {"blocks": 6})
-    assert built(6).describe()["size"] == pytest.approx(3)
-    assert ops.shape(built(6).values[0]) == (6,)
 
 
 @pytest.mark.parametrize(

@@ -47,13 +47,6 @@ def test_equals_numpy(name, window, stride, padding, rate, rng):
     assert_close(y, expected + np.asarray(layer.bias))
 
 
-@pytest.mark.parametrize("filters", [2, 5])
-def test_other_numbers_of_channels(filters, rng):
-    x = rng.standard_normal((1, 4, 3)).astype("float32")
-    y = np.asarray(layers.DiscreteOperation(1, filters, "skip", padding="same")(x))
-    np.testing.assert_array_equal(y, (x @ np.eye(3, filters)).astype("float32"))
-
-
 def test_partial_channels(rng):
     x = rng.standard_normal((2, 7, 8)).astype("float32")
     arguments = {"strides": 2, "padding": "same", "partial_channels": 4}

@@ -185,23 +185,6 @@ def test_search_finds_the_operation_of_the_data(update, rng):
     np.testing.assert_allclose(np.asarray(found(x)), y + bias, rtol=1e-5, atol=1e-6)
 
 
-def test_seeded_kernels_differ():
-    initializer = keras.initializers.GlorotUniform(seed=3)
-    layer = layers.MixedOperation1D(2, 3, kernel_initializer=initializer)
-    layer.build((None, 8, 2))
-    plain, dilated = layer.operations[0].kernel, layer.operations[2].kernel
-    np.testing.assert_array_equal(plain, initializer(plain.shape))
-    assert np.abs(np.asarray(plain) - np.asarray(dilated)).min() > 0
-
-
-def test_reset_weights_keeps_the_probabilities(rng):
-    layer = built(layers.MixedOperation1D(2, 3), rng, (None, 8, 2))
-    before = [np.asarray(weight) for weight in layer.weights]
-    keras_xd.reset_weights(layer, seed=0)
-    for old, weight in zip(before, layer.weights, strict=True):
-        assert np.array_equal(old, weight) == (weight is layer.logits)
-
-
 SEARCHED = {"update": "exponentiated_gradient", "other_weight": 0.5, "partial_channels": 4}
 SEARCHED |= {"candidates": ("max_pooling_3", "average_pooling_3", "skip"), "padding": "causal"}
 

@@ -67,21 +67,6 @@ def test_a_step_changes_outputs_as_one_of_a_dense_layer(family):
         assert change_by_a_step(1024, family, "equal") < dense / 3
 
 
-@pytest.mark.parametrize("family", EVERY)
-def test_rates_leave_kernels_and_starts_as_they_are(family, rng):
-    kernel, found = rng.normal(size=(30, 42)), {}
-    for learning_rates in ("spectral", "equal"):
-        layer = layers.StructuredDense(
-            42, family, density=0.6, learning_rates=learning_rates, seed=5
-        )
-        layer.build((None, 30))
-        start = np.array(layer.kernel.dense())
-        layer.project(kernel)
-        found[learning_rates] = start, np.array(layer.kernel.dense())
-    for spectral, equal in zip(found["spectral"], found["equal"], strict=True):
-        np.testing.assert_allclose(spectral, equal, atol=1e-5)
-
-
 def test_weights_of_other_rates_are_refused(tmp_path):
     def model(learning_rates):
         layer = layers.StructuredDense(12, density=0.7, learning_rates=learning_rates, name="layer")

@@ -2,7 +2,6 @@ import keras
 import numpy as np
 import pytest
 
-import keras_xd
 from keras_xd import layers
 from keras_xd.layers.structured.embedding import FAMILIES, rows_of
 from keras_xd.testing import assert_close, check_config, check_file
@@ -85,23 +84,6 @@ def test_the_start_has_the_deviation_asked_for(family, deviation):
         layer = layers.StructuredEmbedding(1024, 64, family, **options)
         found.append(np.std(plain_array(layer(tokens))))
     assert np.sqrt(np.mean(np.square(found))) == pytest.approx(deviation, rel=0.15)
-
-
-def test_rows_that_no_token_has():
-    assert [rows_of(count) for count in (1, 2, 3, 50, 4096, 10000, 30522)] == [
-        *(1, 2, 3, 52, 4096, 10048, 30528)
-    ]
-    layer = layers.StructuredEmbedding(30522, 768, "block_tensor_train", density=0.1)
-    layer.build((None, 128))
-    assert layer.kernel.inputs == 30528 and layer.count_params() <= 0.1 * 30528 * 768
-
-
-def test_what_a_row_costs():
-    layer = layers.StructuredEmbedding(TOKENS, 24, "low_rank", sizes={"rank": 5})
-    layer.build((None, 7))
-    assert layer.multiply_adds((None, 7)) == 7 * 5 * 24
-    inputs = keras.Input((7,), dtype="int32")
-    assert keras_xd.complexity(keras.Model(inputs, layer(inputs))) == 7 * 5 * 24
 
 
 @pytest.mark.parametrize(

@@ -67,31 +67,6 @@ def layer_bias(layer):
     return getattr(layer, "cell", layer).bias
 
 
-@every_layer
-def test_counts_are_those_of_the_finalized_layer(name):
-    layer, x = built(name)
-    for candidate in range(3):
-        layer.logits.assign(200.0 * np.eye(3)[candidate])
-        plain = layer.finalize()
-        assert float(layer.parameters()) == plain.count_params()
-        inputs = keras.Input(x.shape[1:])
-        cost = keras_xd.complexity(keras.Model(inputs, plain(inputs)))
-        assert float(layer.complexity((None, *x.shape[1:]))) == cost
-
-
-@every_layer
-def test_gradients_reach_logits_and_candidates(name):
-    layer, x = built(name)
-    inputs = keras.Input(x.shape[1:])
-    model = keras_xd.SearchModel(keras.Model(inputs, layer(inputs)))
-    options = {"jit_compile": False} if name == "dense" else {"run_eagerly": True}
-    model.compile("sgd", keras.optimizers.SGD(1.0), "mse", **options)
-    before = [keras.ops.convert_to_numpy(v) for v in layer.trainable_variables]
-    model.fit(x, np.ones(layer(x).shape), verbose=0)
-    for old, new in zip(before, layer.trainable_variables, strict=True):
-        assert np.abs(keras.ops.convert_to_numpy(new) - old).max() > 0, new.path
-
-
 def test_architectures_are_moved_between_equal_mixtures(tmp_path):
     layer, x = built("dense")
     inputs = keras.Input(x.shape[1:])

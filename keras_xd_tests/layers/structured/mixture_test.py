@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 
@@ -96,13 +95,3 @@ def test_every_candidate_is_projected(rng):
             np.array(kernel.dense()), projection.matrix.T, atol=1e-5, err_msg=name
         )
         assert (projection.output_error is None) == name.startswith("blast")
-
-
-def test_folding_is_done_once_and_ends():
-    layer = built()
-    x = keras.ops.ones((2, 30))
-    before = np.array(layer.kernel(x))
-    with mixture.folded([layer.kernel]):
-        layer.logits.assign(np.zeros(layer.logits.shape))
-        np.testing.assert_array_equal(np.array(layer.kernel(x)), before)
-    assert np.abs(np.array(layer.kernel(x)) - before).max() > 1e-3

@@ -5,7 +5,6 @@ import pytest
 import keras_xd
 from keras_xd import layers
 from keras_xd import testing as layer_checks
-from keras_xd.layers.structured.recurrent import StructuredLSTMCell
 from keras_xd.testing import assert_close, check_file
 
 PAIRS = [
@@ -52,16 +51,6 @@ def test_layer(rng):
         assert np.abs(new - old).max() > 0
 
 
-def test_a_forgetting_gate_starts_open():
-    cell = StructuredLSTMCell(4, "low_rank", density=0.9)
-    cell.build((None, 6))
-    bias = keras.ops.convert_to_numpy(cell.bias)
-    np.testing.assert_array_equal(bias, np.repeat([0, 1, 0, 0], 4))
-    plain = StructuredLSTMCell(4, "low_rank", density=0.9, unit_forget_bias=False)
-    plain.build((None, 6))
-    assert not keras.ops.convert_to_numpy(plain.bias).any()
-
-
 def test_bad_input():
     with pytest.raises(ValueError, match="without recurrent dropout. Received: recurrent_dropout"):
         layers.StructuredLSTM(4, recurrent_dropout=0.1)
@@ -95,12 +84,3 @@ def test_both_directions(tmp_path, rng):
     space.save(tmp_path / "model.keras")
     restored = keras.models.load_model(tmp_path / "model.keras")
     assert_close(np.array(restored(x)), np.array(model(x)))
-
-
-def test_dropout_of_inputs(rng):
-    x = rng.normal(size=(3, 4, 6)).astype("float32")
-    for structured in (layers.StructuredLSTM, layers.StructuredGRU):
-        layer = structured(4, "low_rank", density=0.9, dropout=0.5, seed=1)
-        kept = np.array(layer(x))
-        np.testing.assert_array_equal(np.array(layer(x)), kept)
-        assert np.abs(np.array(layer(x, training=True)) - kept).max() > 1e-3

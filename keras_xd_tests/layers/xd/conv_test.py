@@ -1,5 +1,3 @@
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -96,18 +94,6 @@ def test_describe_measures_the_way_from_the_start(rng):
     np.testing.assert_allclose(moved["distance_from_start/M"], expected, rtol=1e-4)
 
 
-def test_a_random_start_is_reproducible():
-    arguments = {"filters": 2, "kernel_size": 3, "warm_start": "random_unitary"}
-    unseeded = layers.XDConv1D(**arguments)
-    copy = layers.XDConv1D.from_config(unseeded.get_config())
-    others = [layers.XDConv1D(**arguments, seed=seed) for seed in (1, 1, 2)]
-    for layer in (unseeded, copy, *others):
-        layer.build((None, 9, 2))
-    values = [layer.architecture_variables[0].numpy() for layer in (unseeded, copy, *others)]
-    assert np.array_equal(values[0], values[1]) and np.array_equal(values[2], values[3])
-    assert np.abs(values[2] - values[4]).max() > 0.1 and copy.seed == unseeded.seed is not None
-
-
 @pytest.mark.parametrize(
     ("layer", "shape", "padding"),
     [
@@ -159,17 +145,6 @@ def test_circular_axes_of_a_large_prime_are_warned_of(layer_class, shape):
         layer(np.zeros((1, *shape[1:-2], 502, 1), "float32"))
 
 
-def test_large_circles_that_are_not_warned_of_and_the_way_out():
-    """By `forecast`, because a layer of 100 million parameters takes 0.4 GB to build."""
-    layers.XDConv1D(2, 3, padding="circular").forecast((None, 8192, 1))
-    layers.XDConv1D(2, 3, padding="same").forecast((None, 8191, 1))
-    layers.XDConv1D(2, 3, padding="circular", radix=(4093,)).forecast((None, 4093, 1))
-    layers.XDConv1D(2, 3, padding="circular").forecast((None, 127, 1))
-    way = r"Of size 4096 they would have [\d,]+: resize or pad the inputs, or take a padding other"
-    with pytest.warns(UserWarning, match=rf"4093 × 4093.*100,\d{{3}},\d{{3}} parameters. {way}"):
-        layers.XDConv1D(2, 3, padding="circular").forecast((None, 4093, 1))
-
-
 def bad(message, shape=(None, 8, 8, 4), **arguments):
     return pytest.param(arguments, shape, message, id=message[:30])
 
@@ -203,13 +178,3 @@ def test_bad_input(arguments, shape, message):
     with pytest.raises(ValueError, match=message):
         layer = layers.XDConv2D(**{"filters": 8, "kernel_size": 3, **arguments})
         layer.build(shape)
-
-
-@pytest.mark.parametrize("radix", [None, 4, (4, 4), [4, 4], (None, 4), ((4, 4), 100)])
-def test_a_radix_survives_the_configuration(radix):
-    layer = layers.XDConv2D(2, 3, padding="same", radix=radix)
-    layer.build((None, 9, 9, 1))
-    copy = layers.XDConv2D.from_config(json.loads(json.dumps(layer.get_config())))
-    copy.build((None, 9, 9, 1))
-    assert [plan.radices for plan in copy.plans] == [plan.radices for plan in layer.plans]
-    assert copy.radix == layer.radix == (tuple(radix) if isinstance(radix, list) else radix)

@@ -2,7 +2,6 @@ import keras
 import numpy as np
 import pytest
 
-import keras_xd
 from keras_xd import kmatrix, layers, regularizers
 from keras_xd.kmatrix import constructions
 
@@ -71,29 +70,6 @@ def test_distance_from_the_start(rng):
     assert float(penalty(now)) == pytest.approx(0.5 * change, rel=1e-6)
 
 
-def small_search(**options):
-    """A model whose data ask for another operation, and its data."""
-    keras.utils.set_random_seed(4)
-    rng = np.random.default_rng(4)
-    inputs = rng.normal(size=(32, 6, 1)).astype("float32")
-    targets = inputs[:, rng.permutation(6)]
-    layer = layers.XDConv1D(1, 3, padding="circular", **options)
-    return keras.Sequential([keras.Input((6, 1)), layer]), inputs, targets
-
-
-def test_a_search_model_adds_penalties_to_its_loss():
-    model, inputs, targets = small_search()
-    search = keras_xd.SearchModel(model)
-    regularizers.attach(search, regularizers.NearStart(10.0))
-    for variable in keras_xd.architecture_variables(search):
-        variable.assign_add(keras.ops.full(variable.shape, 0.1))
-    search.compile("sgd", "sgd", "mse", run_eagerly=True)
-    entries = sum(np.prod(v.shape) for v in keras_xd.architecture_variables(search))
-    error = np.mean((search.predict(inputs, verbose=0) - targets) ** 2)
-    loss = search.evaluate(inputs, targets, batch_size=32, verbose=0)
-    assert loss == pytest.approx(error + 10.0 * 0.01 * entries, rel=1e-4)
-
-
 def test_attach_binds_each_weight_to_its_plan(rng):
     layer = layers.XDConv2D(2, 3, depth=2, frequency_bias=True, channel_gates=True)
     model = keras.Sequential([keras.Input((7, 9, 2)), layer])
@@ -117,15 +93,6 @@ def test_attach_binds_each_weight_to_its_plan(rng):
     layer.build((None, 6, 2))
     regularizers.attach(layer, regularizers.NearPermutation(1.0, free=0))
     assert len(layer.losses) == 3 and all(float(loss) > 1 for loss in layer.losses)
-
-
-@pytest.mark.parametrize(
-    "penalty", [regularizers.NearStart(0.25), regularizers.NearPermutation(0.125, free=2)]
-)
-def test_configuration_round_trip(penalty):
-    restored = keras.regularizers.get(keras.regularizers.serialize(penalty))
-    assert type(restored) is type(penalty)
-    assert restored.get_config() == penalty.get_config()
 
 
 def test_bad_arguments_are_refused():

@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 import scipy.signal
 
-import keras_xd
 from keras_xd import layers
 from keras_xd.layers.xd.resampled import is_periodic
 from keras_xd.testing import assert_close, check_layer
@@ -43,29 +42,6 @@ def test_outputs_are_those_of_the_layer_on_its_own_grid(rng):
     assert_close(keras.ops.convert_to_numpy(layer.finalize()(x)), outputs)
 
 
-def test_protocol_is_the_layers(rng):
-    inner = layers.XDConv1D(3, 3, padding="circular")
-    layer = layers.SearchableResampled(inner, 8)
-    layer.build((None, 12, 2))
-    assert [v.name for v in layer.architecture_variables] == [
-        *("K0", "L0", "M0", "frequency_bias", "channel_gates")
-    ]
-    assert set(layer.describe()) == set(inner.describe())
-    extra = layer.complexity((None, 12, 2)) - inner.complexity((None, 8, 2))
-    assert extra == 8 * 12 * 2 + 12 * 8 * 3
-    model = keras.Sequential([keras.Input((12, 2)), layer])
-    assert len(keras_xd.architecture_variables(model)) == 5
-    assert keras_xd.complexity(model) == layer.complexity((None, 12, 2))
-
-
-def test_equal_sizes_need_no_resampling(rng):
-    inner = layers.XDConv1D(3, 3, padding="same")  # not periodic
-    layer = layers.SearchableResampled(inner, 8)
-    x = rng.normal(size=(2, 8, 2)).astype("float32")
-    np.testing.assert_array_equal(layer(x), inner(x))
-    assert layer.complexity((None, 8, 2)) == inner.complexity((None, 8, 2))
-
-
 @pytest.mark.parametrize(
     "layer, sizes, expected",
     [
@@ -85,14 +61,6 @@ def test_circles_are_known(layer, sizes, expected):
     layer.build((None, *sizes, 2))
     assert is_periodic(layer) is expected
     assert is_periodic(layer.finalize()) is expected
-
-
-def test_graphs_are_no_grids():
-    graph = layers.warm_starts.GraphConvolution(np.eye(6))
-    for start in (graph, layers.warm_starts.Perturbed(graph, 0.1)):
-        layer = layers.XDConv1D(2, 1, padding="circular", radix=6, warm_start=start)
-        layer.build((None, 6, 2))
-        assert not is_periodic(layer)
 
 
 def searched(padding):

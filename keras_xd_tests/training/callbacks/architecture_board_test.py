@@ -15,11 +15,6 @@ from keras_xd import layers
 from keras_xd.training.callbacks.architecture_board import ArchitectureBoard
 from keras_xd.visualization.images import heatmap
 from keras_xd.visualization.operators import operator_matrix
-from keras_xd_tests.training.gated_dense import (
-    GatedDense,
-    Uncounted,
-    classification_data,
-)
 
 LOSS = "sparse_categorical_crossentropy"
 
@@ -124,34 +119,6 @@ def test_what_is_written_is_what_the_layers_are(tmp_path):
     assert plugins["conv/distance_from_start/K"] == "scalars"
 
 
-class Described(GatedDense):
-    def describe(self):
-        return {"number": np.float32(2.5)}
-
-
-def odd_model():
-    return keras.Sequential([keras.Input((4,)), Described(3, name="odd"), keras.layers.Softmax()])
-
-
-def test_files_are_left_alone_and_added_to(tmp_path):
-    model = odd_model()
-    model.compile("sgd", LOSS)
-    data = classification_data(4)
-    folder = tmp_path / "deep" / "logs"
-    board = ArchitectureBoard(folder, images=False)
-    before = {}
-    for fit in range(3):
-        model.fit(*data, epochs=fit + 1, initial_epoch=fit, callbacks=[board], verbose=0)
-        files = {path: path.read_bytes() for path in folder.iterdir()}
-        assert len(files) == fit + 1
-        assert {path: files[path] for path in before} == before
-        before = files
-    contents, _ = read(folder)
-    distances = contents["odd/distance_from_start"]
-    assert list(distances) == [0, 1, 2, 3] and distances[0] == 0
-    assert distances[1] < distances[2] < distances[3]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -180,13 +147,3 @@ def test_missing_packages_are_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard.plugins.hparams.api", None)
     with pytest.raises(ImportError, match="tensorboard, which the extra `tuner`"):
         ArchitectureBoard(tmp_path, images=False)
-
-
-def test_layers_without_a_count_are_in_the_table(tmp_path):
-    inputs = keras.Input((4,))
-    model = keras.Model(inputs, GatedDense(2)(Uncounted(name="own")(inputs)))
-    model.compile("sgd", "mse")
-    board = ArchitectureBoard(tmp_path, images=False)
-    model.fit(np.ones((2, 4)), np.ones((2, 2)), callbacks=[board], verbose=0)
-    (text,) = np.ravel(read(tmp_path)[0]["architecture"][0])
-    assert "complexity/without | own |" in text.decode()

@@ -6,7 +6,6 @@ import keras
 import numpy as np
 import pytest
 
-import keras_xd
 from keras_xd.layers import MixedOperation1D
 from keras_xd.training.callbacks import CollapseGuard
 from keras_xd.training.search_model import SearchModel
@@ -64,15 +63,6 @@ def test_collapse_is_the_share_of_operations_without_weights():
     np.testing.assert_allclose(history["mixture_entropy"], (first + second) / 2, rtol=1e-6)
 
 
-def test_other_operations_and_no_limit():
-    layer = mixture()
-    guard = CollapseGuard(0.2, operations=["skip"], minimum_distance=None)
-    history, messages = fit([layer], guard, 1)
-    assert history["parameter_free_probability"] == [0.25] and "probability 0.25" in messages[0]
-    history, messages = fit([mixture()], CollapseGuard(None, minimum_distance=None), 1)
-    assert history["parameter_free_probability"] == [0.75] and not messages
-
-
 def test_stalled_architecture_is_reported_once_after_warmup():
     guard = CollapseGuard(minimum_distance=1e-3, patience=2)
     history, messages = fit(
@@ -111,14 +101,6 @@ def test_equal_shares_are_a_start_of_length_zero():
     assert found > 0
 
 
-def test_frozen_layers_do_not_stall():
-    frozen, free = Gates(4, name="frozen"), Gates(1, name="free")
-    keras.Sequential([keras.Input((4,)), frozen, free])
-    frozen.gates.trainable = False
-    _, messages = fit([frozen, free], CollapseGuard(patience=1), 1, shape=(4,))
-    assert len(messages) == 1 and "'free' has stalled" in messages[0]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -142,35 +124,6 @@ def test_a_model_without_search_is_refused():
     x = classification_data(4)[0]
     with pytest.raises(ValueError, match="needs a model with searchable layers.*model="):
         model.fit(x, x[:, :1], callbacks=[CollapseGuard()], verbose=0)
-
-
-def test_cells_collapse_too():
-    names = ("identity", "dilated_3")
-    model = keras_xd.models.nos_search_network(3, 1, (8, 8, 3), 2, operations=names)
-    search = keras_xd.SearchModel(model)
-    search.compile("sgd", "sgd", "mse", run_eagerly=True)
-    normal, reduction = (model.get_layer(name).architecture for name in ("cell1", "cell2"))
-    normal.logits.assign(np.tile([9.0, 0], (18, 1)))
-    reduction.logits.assign(np.zeros((18, 2)))
-    guard = keras_xd.callbacks.CollapseGuard(probability=0.9)
-    found = {}
-    guard.set_model(search)
-    guard.on_train_begin()
-    guard.on_epoch_begin(0)
-    with pytest.warns(UserWarning, match="has collapsed") as warned:
-        guard.on_epoch_end(0, found)
-    reports = [str(w.message) for w in warned if "has collapsed" in str(w.message)]
-    assert [report.split("'")[1].split("/")[-1] for report in reports] == ["cell1"]
-    # One normal cell of three has 0.9999 in its identities, the others a half.
-    probability = normal.describe()["probability/identity"]
-    others = reduction.describe()["probability/identity"]
-    np.testing.assert_allclose(
-        found["parameter_free_probability"], (probability + 2 * others) / 3, rtol=1e-6
-    )
-    entropies = [cell.describe()["entropy/relative"] for cell in (normal, reduction)]
-    np.testing.assert_allclose(
-        found["mixture_entropy"], (entropies[0] + 2 * entropies[1]) / 3, rtol=1e-6
-    )
 
 
 def test_limits_are_borders():

@@ -55,15 +55,6 @@ STALE = [1.0] * EPOCHS
 FALLING = [-float(epoch) for epoch in range(EPOCHS)]
 
 
-@pytest.mark.parametrize("listed", [False, True])
-def test_a_stop_leads_to_the_whole_cooldown(listed):
-    course, search = train([3, 2, 2, *STALE], listed=listed)
-    assert course.phases == "ssscc"
-    np.testing.assert_array_equal(course.architectures[2], course.architectures[4])
-    assert not np.array_equal(course.weights[3][1], course.weights[4][1])
-    assert int(search.search_optimizer.epochs) == 5
-
-
 @pytest.mark.parametrize(
     ("losses", "options", "phases"),
     [

@@ -5,15 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_xd.training.search_model import SearchModel
-from keras_xd_tests.training.gated_dense import classification_data, small_model
-
-
-def search_model():
-    search = SearchModel(small_model())
-    loss = "sparse_categorical_crossentropy"
-    search.compile("sgd", "sgd", loss, warmup_epochs=1)
-    return search
+from keras_xd_tests.training.gated_dense import classification_data, small_search
 
 
 def counts_seen(search, seen):
@@ -23,7 +15,7 @@ def counts_seen(search, seen):
 
 
 def test_epochs_are_counted_over_calls_of_fit():
-    search, seen = search_model(), []
+    search, seen = small_search(warmup_epochs=1), []
     for epochs in (2, 1):
         search.fit(
             *classification_data(), epochs=epochs, callbacks=[counts_seen(search, seen)], verbose=0
@@ -31,21 +23,10 @@ def test_epochs_are_counted_over_calls_of_fit():
     assert seen == [1, 2, 3]
 
 
-def test_epochs_are_counted_with_a_callback_list():
-    search, seen = search_model(), []
-    callbacks = keras.callbacks.CallbackList(
-        [counts_seen(search, seen)], add_history=True, model=search
-    )
-    for _ in range(2):
-        search.fit(*classification_data(), callbacks=callbacks, verbose=0)
-    assert seen == [1, 2]
-    assert int(search.search_optimizer.architecture_optimizer.iterations.numpy()) == 1
-
-
 # `pytest.warns` also finds what Keras itself warns of when it reads a variable.
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 def test_a_search_that_has_diverged_warns_once():
-    search = search_model()
+    search = small_search(warmup_epochs=1)
     x, y = classification_data()
     x[0, 0] = np.nan
     batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(32)  # `fit` looks at arrays only

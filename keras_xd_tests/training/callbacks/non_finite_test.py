@@ -6,24 +6,12 @@ import pytest
 
 from keras_xd.training.callbacks import TerminateOnNonFinite
 from keras_xd.training.search_model import SearchModel
-from keras_xd_tests.training.gated_dense import GatedDense, classification_data
+from keras_xd_tests.training.gated_dense import GatedDense, classification_data, gated_search
 
 # `pytest.warns` also finds what Keras itself warns of when it reads a variable.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
 FIT = {"batch_size": 2, "shuffle": False, "verbose": 0}
-
-
-def search_model(seed=4, **options):
-    keras.utils.set_random_seed(seed)
-    search = SearchModel(keras.Sequential([keras.Input((4,)), GatedDense(1)]))
-    search.compile(
-        keras.optimizers.SGD(0.01, momentum=0.9),
-        keras.optimizers.SGD(0.01, momentum=0.9),
-        "mse",
-        **options,
-    )
-    return search
 
 
 def data(samples=8):
@@ -67,7 +55,7 @@ class Spoiler(keras.callbacks.Callback):
     ],
 )
 def test_the_state_of_the_last_good_epoch_is_put_back(options, value):
-    search = search_model(**options)
+    search = gated_search(**options)
     spoiler, guard = Spoiler(2, 2, value), TerminateOnNonFinite()
     arguments = {} if search.mode == "joint" else {"architecture_validation_split": 0.5}
     name = "loss" if search.mode == "joint" else "(architecture_loss|loss)"
@@ -83,9 +71,9 @@ def test_the_state_of_the_last_good_epoch_is_put_back(options, value):
 
 
 def test_training_goes_on_with_the_epoch_that_was_cut_short():
-    whole = search_model()
+    whole = gated_search()
     expected = whole.fit(*data(), epochs=4, **FIT).history["loss"]
-    search = search_model()
+    search = gated_search()
     with pytest.warns(UserWarning, match="epoch 3, batch 1"):
         guard = TerminateOnNonFinite()
         first = search.fit(*data(), epochs=4, callbacks=[Spoiler(2, 0), guard], **FIT)
@@ -98,12 +86,12 @@ def test_training_goes_on_with_the_epoch_that_was_cut_short():
 def test_only_the_loss_of_the_architecture_data_is_not_finite():
     x, y = data(16)
     y[15] = 3e38  # its square overflows
-    search = search_model(mode="first_order", warmup_epochs=9)
+    search = gated_search(mode="first_order", warmup_epochs=9)
     with pytest.warns(UserWarning, match="epoch 1, batch 4: architecture_loss = inf;"):
         search.fit(
             x, y, architecture_validation_split=0.5, callbacks=[TerminateOnNonFinite()], **FIT
         )
-    search = search_model(mode="first_order", warmup_epochs=9)
+    search = gated_search(mode="first_order", warmup_epochs=9)
     guard = TerminateOnNonFinite(losses=["loss"])
     with pytest.warns(UserWarning, match="diverged in epoch 1: architecture_loss = inf"):
         search.fit(x, y, architecture_validation_split=0.5, callbacks=[guard], **FIT)
@@ -118,7 +106,7 @@ def test_variables_are_looked_at_where_no_loss_tells():
             if batch == 3:
                 self.model.model.layers[0].bias.assign([np.inf])
 
-    search = search_model()
+    search = gated_search()
     start = state(search)
     with pytest.warns(UserWarning, match="in epoch 1: variables of the model are not finite; the"):
         search.fit(*data(), epochs=3, callbacks=[Late(), TerminateOnNonFinite()], **FIT)
@@ -128,7 +116,7 @@ def test_variables_are_looked_at_where_no_loss_tells():
 def test_a_file_is_never_replaced_without_being_asked(tmp_path):
     path = tmp_path / "good.keras"
     path.write_text("precious")
-    search = search_model()
+    search = gated_search()
     with pytest.raises(ValueError, match="never overwrites unless `overwrite=True`.*good.keras"):
         search.fit(*data(), callbacks=[TerminateOnNonFinite(path)], **FIT)
     path.unlink()

@@ -111,17 +111,6 @@ def test_a_block_keeps_one_operation_that_makes_features(rng):
     assert not _needs_features(2, {3: 1}, names) and _needs_features(2, {3: 1, 4: 1}, names)
 
 
-def test_training_that_stops_early_decides_the_rest_at_once(rng):
-    search, costs = searched("perturbation"), [rng.random((18, 3)) for _ in range(2)]
-    calls = []
-    stubbed(search, costs, calls)
-    selection = PerturbationSelection(*samples(rng), epochs_between=1)
-    counts = trained(selection, 20, search, rng, stop=6)
-    assert counts == [[n, n] for n in (0, 0, 1, 2, 3, 4)]
-    assert len(calls) == 4 * 7 + 1 + 14 * 6
-    assert layers.derived_genotype(search) == selection.genotype
-
-
 def test_bad_arguments(rng, monkeypatch):
     x, y = samples(rng)
     for options, message in (

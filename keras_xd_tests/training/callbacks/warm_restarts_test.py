@@ -8,22 +8,9 @@ import tensorflow as tf
 from keras_xd.core.searchable import architecture_variables, model_variables
 from keras_xd.training.callbacks import WarmRestarts
 from keras_xd.training.callbacks.warm_restarts import place, reset_slots
-from keras_xd.training.search_model import SearchModel
-from keras_xd_tests.training.gated_dense import GatedDense, classification_data
+from keras_xd_tests.training.gated_dense import classification_data, gated_search
 
 FIT = {"batch_size": 4, "shuffle": False, "verbose": 0}
-
-
-def search_model(optimizer=None, architecture_optimizer=None, seed=4, **options):
-    keras.utils.set_random_seed(seed)
-    search = SearchModel(keras.Sequential([keras.Input((4,)), GatedDense(1)]))
-    search.compile(
-        optimizer or keras.optimizers.SGD(0.01, momentum=0.9),
-        architecture_optimizer or keras.optimizers.SGD(0.01, momentum=0.9),
-        "mse",
-        **options,
-    )
-    return search
 
 
 def state(variables):
@@ -97,7 +84,7 @@ def expected_rates(times, first, factor, highest, lowest):
     [("epoch", {}), ("batch", {}), ("batch", {"steps_per_execution": 2})],
 )
 def test_rates(granularity, run):
-    search = search_model(**run)
+    search = gated_search(**run)
     restarts = WarmRestarts(
         1,
         2,
@@ -126,7 +113,7 @@ def test_rates(granularity, run):
 
 @pytest.mark.parametrize("mode", ["joint", "second_order"])
 def test_weights_and_slots_start_from_scratch_and_the_architecture_does_not(mode):
-    search = search_model(keras.optimizers.Adam(0.01), mode=mode)
+    search = gated_search(keras.optimizers.Adam(0.01), mode=mode)
     start = groups(search)[0]
     data = {} if mode == "joint" else {"architecture_validation_split": 0.5}
     recorder, _ = fit(search, WarmRestarts(2, seed=7), 5, **data)
@@ -156,7 +143,7 @@ def test_weights_and_slots_start_from_scratch_and_the_architecture_does_not(mode
     ],
 )
 def test_slots_start_where_those_of_a_new_optimizer_do(optimizer):
-    search = search_model(optimizer)
+    search = gated_search(optimizer)
     start = state(optimizer.variables)
     x, y = classification_data(4)
     search.train_on_batch(x, y)
@@ -169,7 +156,7 @@ def grouped_search(bias=None, **options):
     """Return a search whose bias has an optimizer of its own."""
     weights = keras.optimizers.OptimizerMap(keras.optimizers.Adam(0.03))
     weights[".*/bias"] = bias or keras.optimizers.SGD(0.015, momentum=0.9)
-    return search_model(keras.optimizers.MultiOptimizer(weights), **options)
+    return gated_search(keras.optimizers.MultiOptimizer(weights), **options)
 
 
 def rates_of(search):
@@ -233,27 +220,27 @@ def test_bad_models_and_data():
         plain.fit(x, y, callbacks=[WarmRestarts(2)], verbose=0)
     schedule = keras.optimizers.schedules.CosineDecay(0.1, 4)
     with pytest.raises(ValueError, match="`learning_rate` must be None.*learning_rate=0.1"):
-        fit(search_model(keras.optimizers.SGD(schedule)), WarmRestarts(2, learning_rate=0.1), 1)
+        fit(gated_search(keras.optimizers.SGD(schedule)), WarmRestarts(2, learning_rate=0.1), 1)
     with pytest.raises(ValueError, match="`architecture_learning_rate` must be None"):
         fit(
-            search_model(architecture_optimizer=keras.optimizers.SGD(schedule)),
+            gated_search(architecture_optimizer=keras.optimizers.SGD(schedule)),
             WarmRestarts(2, architecture_learning_rate=0.1),
             1,
         )
     data = tf.data.Dataset.from_tensor_slices((x, y)).batch(4).filter(lambda x, y: True)
     restarts = WarmRestarts(2, learning_rate=0.1, granularity="batch")
     with pytest.raises(ValueError, match='`granularity="batch"` needs data of known length'):
-        search_model().fit(data, callbacks=[restarts], shuffle=False, verbose=0)
+        gated_search().fit(data, callbacks=[restarts], shuffle=False, verbose=0)
 
 
 def test_a_rate_may_equal_the_minimum():
     restarts = WarmRestarts(2, learning_rate=0.1, minimum=0.1)
-    recorder, _ = fit(search_model(), restarts, 3)
+    recorder, _ = fit(gated_search(), restarts, 3)
     np.testing.assert_allclose(np.array(recorder.rates)[:, 0], 0.1, rtol=1e-6)
 
 
 def test_the_first_period_begins_with_the_weights_that_are_there():
-    search = search_model()
+    search = gated_search()
     before = state(model_variables(search))
     recorder, _ = fit(search, WarmRestarts(2), 1)
     assert all(same(before, recorder.begins[0][0][: len(before)]))

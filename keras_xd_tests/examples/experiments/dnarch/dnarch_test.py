@@ -1,30 +1,16 @@
 """Data of the learned architectures, ListOps among them, and how answers are scored."""
 
-import importlib
-
 import numpy as np
 import pytest
 
 import keras_xd
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    dnarch = importlib.import_module("experiments.dnarch.dnarch")
-    training = importlib.import_module("experiments.dnarch.dnarch_training")
-    listops = importlib.import_module("datasets.listops")
+dnarch = example_scripts.load("experiments.dnarch.dnarch")
+training = example_scripts.load("experiments.dnarch.dnarch_training")
+listops = example_scripts.load("datasets.listops")
 
 TINY = ["--blocks", "1", "--channels", "4", "--epochs", "2", "--batch-size", "9"]
-
-
-def test_images_are_averaged():
-    pixels = np.arange(2 * 4 * 4 * 3, dtype="uint8").reshape(2, 4, 4, 3)
-    found = training.averaged(pixels, 2)
-    assert found.dtype == "uint8" and found.shape == (2, 2, 2, 3)
-    # The mean of rows 0 and 1 and columns 2 and 3 of the first channel: 6, 9, 18, 21.
-    assert found[0, 0, 1, 0] == round((6 + 9 + 18 + 21) / 4)
-    np.testing.assert_array_equal(training.averaged(pixels, 4), pixels)
-    with pytest.raises(ValueError, match="must divide 4"):
-        training.averaged(pixels, 3)
 
 
 def parsed(tokens):
@@ -61,19 +47,6 @@ def test_listops_by_the_recipe():
     again = listops.load((60, 10, 5), 20, 40, seed=1)
     np.testing.assert_array_equal(again[0][0], parts[0][0])
     assert not np.array_equal(listops.load((60, 10, 5), 20, 40, seed=2)[0][0], parts[0][0])
-
-
-def test_pixels_in_a_row(rng):
-    images = rng.integers(256, size=(2, 28, 28, 1), dtype="uint8")
-    found = training.sequences(images, 7)
-    assert found.shape == (2, 49, 1) and found.dtype == "float32"
-    mean = images[1, 4:8, 8:12].mean() / 255
-    assert found[1, 7 * 1 + 2, 0] == pytest.approx((mean - 0.1307) / 0.3081, rel=1e-5)
-    np.testing.assert_allclose(
-        training.sequences(images, 28)[..., 0] * 0.3081 + 0.1307,
-        images.reshape(2, -1) / 255,
-        atol=1e-6,
-    )
 
 
 def test_answers_are_decoded_by_the_network(tmp_path, monkeypatch):

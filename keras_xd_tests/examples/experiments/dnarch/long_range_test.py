@@ -1,17 +1,13 @@
 """Tasks of the Long Range Arena and Cosmic in a tiny setting."""
 
-import importlib
-
 import numpy as np
-import pytest
 
 import keras_xd
 from keras_xd_tests import example_scripts
 from keras_xd_tests.examples.datasets import cosmic_files
 
-with example_scripts.on_path():
-    dnarch = importlib.import_module("experiments.dnarch.dnarch")
-    training = importlib.import_module("experiments.dnarch.dnarch_training")
+dnarch = example_scripts.load("experiments.dnarch.dnarch")
+training = example_scripts.load("experiments.dnarch.dnarch_training")
 
 TINY = ["--blocks", "1", "--channels", "4", "--epochs", "1", "--batch-size", "8"]
 
@@ -20,21 +16,6 @@ def write_pairs(folder):
     lines = [f"{i % 2}.0\t1\t2\t{'ab' * 20}\t{('ba', 'cc')[i % 2] * 20}\n" for i in range(16)]
     for part in ("train", "eval", "test"):
         (folder / f"new_aan_pairs.{part}.tsv").write_text("".join(lines))
-
-
-def test_pairs_are_searched(tmp_path):
-    write_pairs(tmp_path)
-    arguments = ["retrieval", "--methods", "KRWD", "--size", "48", "--data-dir", str(tmp_path)]
-    (run,) = dnarch.main([*arguments, *TINY, "--output", str(tmp_path / "out")]).runs
-    assert run["kind"] == "retrieval" and 0 <= run["score"] <= 1
-    assert len(run["blocks"]) == 2 and run["difference"] < 1e-4
-
-
-def test_curves_are_sequences(tmp_path):
-    arguments = ["pathfinder", *TINY, "--subset", "4", "--output", str(tmp_path)]
-    _, data, _ = dnarch.parse(arguments)
-    assert data.inputs.shape == (4, 1024, 1) and data.classes == 2
-    np.testing.assert_array_equal(data.targets, [0, 1, 0, 1])
 
 
 def test_pairs_are_read_by_one_network(tmp_path):
@@ -62,19 +43,6 @@ def test_cosmic_rays_are_searched_for(tmp_path):
     assert run["difference"] < 1e-4 and results.settings["training_samples"] == 5
     page = results.paths["md"].read_text()
     assert "\n1 − AUROC of the pruned network" in page and "| false negatives |" in page
-
-
-def test_pixels_of_cosmic_that_do_not_count_have_no_weight(tmp_path):
-    cosmic_files.write(tmp_path)
-    arguments = ["cosmic", *TINY, "--data-dir", str(tmp_path), "--output", str(tmp_path / "out")]
-    _, data, _ = dnarch.parse(arguments)
-    x, y, weights = data.batches(0)[0]
-    assert x.shape == y.shape == (5, 128, 128, 1) and weights.shape == (5, 128, 128)
-    assert abs(x.mean()) < 1e-3 and x.std() == pytest.approx(1, abs=1e-3)
-    logits = np.where(y == 1, 9.0, -9.0)
-    wrong = np.where(weights[..., None] == 0, -logits, logits)
-    losses = [float(data.loss(y, values, weights)) for values in (logits, wrong, -logits)]
-    assert losses[0] == pytest.approx(losses[1]) and losses[2] > 1
 
 
 def test_pressures_at_85_points(tmp_path, rng):

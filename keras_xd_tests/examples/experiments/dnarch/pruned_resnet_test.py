@@ -1,7 +1,5 @@
 """Small filters are cut, and the narrow network is the one of the budget."""
 
-import importlib
-
 import keras
 import numpy as np
 import pytest
@@ -9,8 +7,7 @@ import pytest
 import keras_xd
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    pruned = importlib.import_module("experiments.dnarch.pruned_resnet")
+pruned = example_scripts.load("experiments.dnarch.pruned_resnet")
 
 
 def residual(options, width, blocks=2):

@@ -5,14 +5,11 @@ import importlib
 import json
 import types
 
-import keras
 import keras_tuner as kt
 import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd.grammar import Grammar
-from keras_xd.grammar.graphs import network_digest
 from keras_xd_tests import example_scripts
 
 with example_scripts.on_path():
@@ -123,17 +120,3 @@ def test_the_best_trial_again_is_the_one_with_the_best_mean():
     assert runs == [{"score": 0.6, "seed": 0}, {"score": 0.7, "seed": 1}]
     oracle.objective = kt.Objective("accuracy", "min")
     assert tuning.best_again(tuner, 3, 2, train)[0] == {"name": "c"}
-
-
-def test_the_network_by_hand_is_in_the_space(rng):
-    script = scripts["grammar_cifar10"]
-    space = script.space()
-    term = space.parse(script.BY_HAND)
-    space.check(term)
-    by_hand = Grammar(script.HAND_SPACE)  # of which the rate alone is searched
-    assert by_hand.count() == 1 and network_digest(by_hand.first()) == network_digest(term)
-    model = script.network(term, filters=4, shape=(8, 8, 3))
-    kernels = [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)]
-    # The stem, four of the blocks, and two with a shortcut where the size is halved.
-    assert len(kernels) == 1 + 4 + 3
-    assert model.predict(rng.random((2, 8, 8, 3)), verbose=0).shape == (2, 10)

@@ -1,6 +1,5 @@
 """Networks and budgets of the experiments of the Chrysalis."""
 
-import importlib
 import types
 
 import keras
@@ -11,10 +10,8 @@ import keras_xd
 from keras_xd.layers.k.k_dense import KLayer
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    chrysalis = importlib.import_module("experiments.k.chrysalis")
-    models = importlib.import_module("experiments.k.chrysalis_models")
-    report = importlib.import_module("experiments.k.chrysalis_report")
+chrysalis = example_scripts.load("experiments.k.chrysalis")
+models = example_scripts.load("experiments.k.chrysalis_models")
 
 
 def samples(shape=(4, 4, 3), classes=3, number=9, batch_size=3, kind="plain"):
@@ -36,18 +33,6 @@ def test_depths_and_starts():
             assert layer.warm_start.is_random == (method != "sgd_warm")
     space = models.network("spherical", "sgd_first_warm", samples((17, 17, 1)))
     assert [space.get_layer(f"conv{index}").depth[0] for index in (1, 2)] == [1, 9]
-
-
-def test_a_warm_start_is_the_network():
-    data = samples((4, 4, 3))
-    space = models.network("wide", "sgd_warm", data)
-    first, second, third = (space.get_layer(f"conv{i}") for i in (1, 2, 3))
-    assert second.operation is third.operation is not None and first.operation is None
-    keras.utils.set_random_seed(1)
-    backbone = models.network("wide", "convolution", data)
-    inputs = data.scaled(data.train[0])
-    space = models.k_operations(backbone, "warm")
-    np.testing.assert_allclose(space(inputs), backbone(inputs), atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +81,7 @@ def test_operations_of_darts_are_trained_offline_by_adam_if_published(published,
     monkeypatch.setattr(chrysalis, "fit", fit)
     monkeypatch.setattr(chrysalis, "load", lambda *_: (samples((8, 8, 3)), None))
     options = {"experiment": "lenet", "epochs": 1, "batch_size": 3, "published": published}
-    options = types.SimpleNamespace(**options, subset=None, vectors=None, keep=None)
+    options = types.SimpleNamespace(**options, subset=None, vectors=None)
     for method in ("darts1_warm", "sgd_warm", "convolution"):
         chrysalis.run(method, "plain", 0, options)
     offline = "adam" if published else "sgd"

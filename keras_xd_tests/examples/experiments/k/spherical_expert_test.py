@@ -1,16 +1,13 @@
 """Spherical convolutions: integrals as oracle, rotations of inputs, sizes that are refused."""
 
-import importlib
-
 import numpy as np
 import pytest
 
 from keras_xd.testing import check_layer
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    expert = importlib.import_module("experiments.k.spherical_expert")
-    data = importlib.import_module("datasets.spherical")
+expert = example_scripts.load("experiments.k.spherical_expert")
+data = example_scripts.load("datasets.spherical")
 
 
 def points(size):

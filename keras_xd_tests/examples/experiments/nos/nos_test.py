@@ -1,7 +1,5 @@
 """Calibration behind the stages of a network, by hand."""
 
-import importlib
-
 import keras
 import numpy as np
 import pytest
@@ -11,10 +9,9 @@ from keras_xd import layers
 from keras_xd_tests import example_scripts
 from keras_xd_tests.examples.experiments.small_runs_test import three_stages
 
-with example_scripts.on_path():
-    nos = importlib.import_module("experiments.nos.nos")
-    nos_report = importlib.import_module("experiments.nos.nos_report")
-    nos_training = importlib.import_module("experiments.nos.nos_training")
+nos = example_scripts.load("experiments.nos.nos")
+reporting = example_scripts.load("reporting")
+nos_training = example_scripts.load("experiments.nos.nos_training")
 
 
 def test_calibration_by_hand(rng, monkeypatch):
@@ -36,8 +33,9 @@ def test_calibration_by_hand(rng, monkeypatch):
         assert {layer.operation for layer in added} == {operation}
         gates = {"": "zero", "_tanh": "tanh", "_paper": None}
         assert {layer.gate for layer in added} == {gates[method.removeprefix(operation)]}
-        sizes = [int(np.prod(v.shape)) for layer in added for v in layer.trainable_variables]
-        assert nos_training.count(model) == nos_training.count(without) + sum(sizes)
+        more = [v for layer in added for v in layer.trainable_variables]
+        before, after = (reporting.count(m.trainable_variables) for m in (without, model))
+        assert after == before + reporting.count(more)
         # Networks of one seed begin alike, and with the gate are the plain one.
         same = np.array_equal(model(x), without(x))
         assert same == (not method.endswith("_paper"))
@@ -55,7 +53,7 @@ def test_calibration_by_hand(rng, monkeypatch):
 
 def test_the_network_of_table_1():
     model = nos_training.calibrated_resnet("none", (32, 32, 3), "resnet18")
-    assert nos_training.count(model) == 11_173_962  # 11.17 million in the paper
+    assert reporting.count(model.trainable_variables) == 11_173_962  # 11.17 million in the paper
     channels = [model.get_layer(name).output.shape[-1] for name in nos_training.ENDS["resnet18"]]
     assert channels == [64, 128, 256]
     # Differences of millions with two digits. That of channel attention, 0.15, is not that of the
@@ -63,11 +61,11 @@ def test_the_network_of_table_1():
     added = {"dynamic_3": 0.03, "dynamic_5": 0.04, "spatial_attention": 0.01}
     added |= {"dynamic_dilated_3": 0.03, "dynamic_dilated_5": 0.04}
     for operation, millions in added.items():
-        total = nos_training.count(model)
+        total = reporting.count(model.trainable_variables)
         for number in channels:
             layer = layers.SelfCalibration(operation, gate=None)
             layer.build((None, 8, 8, number))
-            total += nos_training.count(layer)
+            total += reporting.count(layer.trainable_variables)
         assert round(total / 1e6, 2) - 11.17 == pytest.approx(millions)
 
 
@@ -125,12 +123,3 @@ def test_the_settings_of_the_paper(rng, tmp_path, monkeypatch):
     assert compiled["guidance"].form == "literal" and compiled["guidance"].weight == 1e3
     cells = [layer for layer in made[0].layers if isinstance(layer, layers.HeterogeneousCell)]
     assert len(cells) == 3 and all(cell.calibration_gate is None for cell in cells)
-
-
-def test_pixels_are_means_of_squares(rng):
-    images = rng.integers(256, size=(2, 4, 6, 3)).astype("uint8")
-    found = nos_training.pooled(images, 2)
-    assert found.shape == (2, 2, 3, 3) and found.dtype == np.uint8
-    expected = np.round(images[1, 2:4, 4:6, 0].astype(float).mean())
-    assert found[1, 1, 2, 0] == expected
-    assert nos_training.pooled(images, 1) is images

@@ -1,7 +1,5 @@
 """Baselines, batches of images and rates of the CIFAR-10 experiment."""
 
-import importlib
-
 import keras
 import numpy as np
 import pytest
@@ -9,11 +7,9 @@ import pytest
 import keras_xd
 from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():
-    cifar10 = importlib.import_module("experiments.xd.cifar10")
-    batches = importlib.import_module("datasets.batches")
-    images = importlib.import_module("datasets.images")
-    permutation = importlib.import_module("datasets.permutation")
+cifar10 = example_scripts.load("experiments.xd.cifar10")
+batches = example_scripts.load("datasets.batches")
+images = example_scripts.load("datasets.images")
 
 
 def parsed(monkeypatch, folder, *arguments):
@@ -21,19 +17,6 @@ def parsed(monkeypatch, folder, *arguments):
     data = np.zeros((4, 32, 32, 3), "float32"), np.arange(4)
     monkeypatch.setattr(cifar10.images, "load", lambda *_: (data, data, data))
     return cifar10.parse([*arguments, "--output", str(folder)])[0]
-
-
-def test_baselines_have_the_size_of_lenet(monkeypatch, tmp_path):
-    classifier = 400 * 120 + 120 + 120 * 84 + 84 + 84 * 10 + 10
-    options = parsed(monkeypatch, tmp_path)
-    lenet = cifar10.make("backbone", "plain", options)
-    sizes = (int(np.prod(lenet.get_layer(name).output.shape[1:])) for name in ("pool1", "pool2"))
-    assert tuple(sizes) == cifar10.POOLED_SIZES == (1176, 400)
-    dense = 3072 * 1176 + 1176 + 1176 * 400 + 400
-    assert cifar10.make("linear", "plain", options).count_params() == dense + classifier
-    # Two butterflies of 3072 = 2¹⁰ · 3 points and two of 1215 = 3⁵ · 5, which is cheaper than 1176.
-    structured = 2 * 3072 * (10 * 2 + 3) + 1176 + 2 * 1215 * (5 * 3 + 5) + 400
-    assert cifar10.make("k_layer", "plain", options).count_params() == structured + classifier
 
 
 def test_batches_hold_every_image_once_an_epoch(rng):
@@ -77,14 +60,6 @@ def test_augmented_images_are_crops_and_mirror_images(rng):
     assert not np.array_equal(found[np.argsort(chosen)], again[np.argsort(data.order)])
 
 
-def test_rates_fall_at_half_and_at_three_quarters():
-    steps = (0, 99, 101, 149, 151, 199)
-    for backbone, falls in (("lenet", (0.01, 0.005, 0.001)), ("wide_resnet", (0.1, 0.01, 0.001))):
-        settings = cifar10.settings_of_paper(backbone, "plain")
-        rate = cifar10.schedule(settings["learning_rate"], 200, settings)
-        np.testing.assert_allclose([float(rate(s)) for s in steps], np.repeat(falls, 2), rtol=1e-6)
-
-
 @pytest.mark.parametrize(
     "backbone, kind, rates, warmups, other_weight",
     [
@@ -121,25 +96,6 @@ def test_the_settings_of_the_paper(
 def tiny():
     layers = [keras.layers.Conv2D(2, 3, padding="same", name="conv")]
     return keras.Sequential([keras.Input((32, 32, 3)), *layers])
-
-
-def test_the_expert_gets_the_images_in_their_order(monkeypatch, tmp_path):
-    seen = []
-    data = np.random.default_rng(0).random((4, 32, 32, 3)).astype("float32"), np.arange(4)
-    monkeypatch.setattr(cifar10.images, "load", lambda *_: (data, data, data))
-
-    def run(method, kind, seed, train, evaluation, options):
-        seen.append((method, kind))
-        ordered = np.array_equal(evaluation[0], np.round(data[0] * 255))
-        assert ordered == (kind == "plain" or method == "expert")
-        return {"method": method, "kind": kind, "seed": seed, "accuracy": 0.5, "seconds": [1.0]} | {
-            "parameters": 1,
-            "architecture_parameters": 0,
-        }
-
-    monkeypatch.setattr(cifar10, "run", run)
-    cifar10.main(["--methods", "backbone", "expert", "--output", str(tmp_path)])
-    assert seen == [("backbone", "plain"), ("backbone", "permuted"), ("expert", "permuted")]
 
 
 def test_images_that_cannot_be_had_are_named(monkeypatch, tmp_path):

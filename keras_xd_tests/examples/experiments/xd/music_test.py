@@ -1,7 +1,5 @@
 """The music experiment: its data, its loss and its search spaces."""
 
-import importlib
-
 import keras
 import numpy as np
 import pytest
@@ -14,9 +12,8 @@ TINY = ("--channels", "4", "--levels", "1", "--batch-size", "6")
 SHORT = (*TINY, "--size", "12", "--context", "8", "--window", "9")
 
 
-with example_scripts.on_path():
-    data = importlib.import_module("datasets.music")
-    experiment = importlib.import_module("experiments.xd.music")
+data = example_scripts.load("datasets.music")
+experiment = example_scripts.load("experiments.xd.music")
 
 
 @pytest.fixture
@@ -46,17 +43,6 @@ def test_every_step_is_scored_once_with_its_context(pieces, size, context):
         assert len(history) >= min(step, context) + 1
 
 
-def test_windows_hold_the_last_steps(pieces):
-    inputs, targets, scored = data.windows(pieces, 7)
-    expected = [(piece, step) for piece in pieces for step in range(len(piece) - 1)]
-    assert inputs.shape == (len(expected), 7, 88) and targets.shape == (len(expected), 1, 88)
-    assert scored.shape == (len(expected), 1) and scored.all()
-    for x, y, (piece, step) in zip(inputs, targets, expected, strict=True):
-        history = piece[max(0, step - 6) : step + 1]
-        np.testing.assert_array_equal(x, np.pad(history, ((7 - len(history), 0), (0, 0))))
-        np.testing.assert_array_equal(y[0], piece[step + 1])
-
-
 def test_the_loss_is_nats_per_scored_step(rng):
     logits = rng.normal(size=(2, 3, 88)).astype("float32")
     truth = rng.integers(2, size=(2, 3, 88)).astype("float32")
@@ -79,24 +65,6 @@ def test_chunks_score_convolutions_as_whole_pieces_do(pieces, dilated):
     for batch_size in (2, 3):
         chunks = experiment.Samples(*data.chunks(pieces, 18, 14))
         assert chunks.nats(model, batch_size) == pytest.approx(whole, rel=1e-6)
-
-
-@pytest.mark.parametrize("normalized", [False, True])
-def test_both_searches_begin_as_the_network(options, normalized, rng):
-    options.weight_normalization = normalized
-    network = experiment.backbone(options, 12)
-    network.set_weights([rng.normal(0, 0.3, size=w.shape) for w in network.get_weights()])
-    x = rng.integers(2, size=(2, 12, 88)).astype("float32")
-    expected = np.asarray(network(x))
-    causal = experiment.causal_space(network)
-    np.testing.assert_allclose(causal(x), expected, atol=1e-5)
-    windowed = experiment.windowed_space(network)
-    np.testing.assert_allclose(windowed(x), expected[:, -1:], atol=1e-5)
-    kinds = [keras_xd.layers.XDCausalConv1D, keras_xd.layers.XDConv1D]
-    for space, kind in zip((causal, windowed), kinds, strict=True):
-        searched = [layer for layer in space.layers if isinstance(layer, kind)]
-        assert len(searched) == 3 and all(layer.channel_gates for layer in searched)
-        assert not any(type(layer) is keras.layers.Conv1D for layer in space.layers)
 
 
 def test_words_are_told_by_the_vectors_they_come_as(options, rng):

@@ -36,27 +36,6 @@ def one_block(monkeypatch):
     monkeypatch.setattr(keras_xd.models, "fno", smaller)
 
 
-def test_statistics_of_all_symmetries_have_them(rng):
-    inputs = rng.normal(2, 3, size=(5, 4, 4, 3)).astype("float32")
-    outputs = rng.normal(-1, 5, size=(5, 4, 4, 1)).astype("float32")
-    problem = scripts["darcy"].PROBLEM
-    encoding, decoding = experiment.normalizations(inputs, outputs, problem.orbit)
-    encoded = np.asarray(encoding(inputs))
-    np.testing.assert_array_equal(encoded[..., 1:], inputs[..., 1:])
-    for number in range(8):
-        turned = inputs.copy()
-        turned[..., :1] = pde.turned(inputs[..., :1], number)
-        again, _ = experiment.normalizations(turned, outputs, problem.orbit)
-        np.testing.assert_allclose(
-            np.asarray(again(turned))[..., :1], pde.turned(encoded[..., :1], number), atol=1e-5
-        )
-        np.testing.assert_allclose(again(inputs), encoded, atol=1e-5)
-        answers = np.asarray(decoding(pde.turned(outputs, number)))
-        np.testing.assert_allclose(
-            answers, pde.turned(np.asarray(decoding(outputs)), number), atol=1e-5
-        )
-
-
 def test_batches_of_symmetries_follow_from_seed_epoch_and_batch(rng):
     inputs = rng.normal(size=(6, 4, 4, 3)).astype("float32")
     make = functools.partial(
@@ -162,15 +141,3 @@ def test_the_settings_of_the_paper(name, words, expected, tmp_path):
     rates = {"burgers": ("adam", 1e-3, 1e-3), "darcy": ("sgd", 0.1, 1e-3)}
     rates["navier_stokes"] = ("sgd", 5e-3 if "1e-5" in words else 1e-3, 2.5e-3)
     assert (recipe.architecture, recipe.rate, recipe.weights_rate) == rates[name]
-
-
-def test_an_experiment_is_resumed(one_block, tmp_path):
-    arguments = [*SMALL, *TINY, "--output", str(tmp_path), "--methods", "FNO", "--resolution"]
-    (first,) = scripts["burgers"].main([*arguments, "8"])
-    kept, second = scripts["burgers"].main([*arguments, "8", "16", "--resume"])
-    with pytest.raises(SystemExit):  # on other samples
-        scripts["burgers"].main([*arguments, "8", "--resume", "--test", "3"])
-    assert kept == first and (second["resolution"], second["method"]) == (16, "FNO")
-    text = (tmp_path / "burgers.md").read_text()
-    assert "--resolution 8 && python examples/experiments/xd/burgers.py" in text
-    assert "| 8 | paper | 2 | FNO |" in text and "| 16 | paper | 2 | FNO |" in text

@@ -100,17 +100,6 @@ def test_perturbed_goes_from_the_start_to_random(rng):
     np.testing.assert_allclose(distances[3] / distances[1], 10, rtol=1e-3)
 
 
-def test_perturbed_entirely_keeps_the_scale():
-    layer = layers.XDConv1D(
-        2, 3, padding="circular", warm_start=warm_starts.Perturbed("convolution", 1.0), seed=0
-    )
-    layer(np.zeros((1, 16, 2), "float32"))
-    described = layer.describe()
-    for name, scale in (("K0", 1), ("M0", 1), ("L0", 16)):
-        matrix = described[f"matrix/{name}"]
-        np.testing.assert_allclose(matrix.conj().T @ matrix, scale * np.eye(16), atol=1e-4 * scale)
-
-
 @pytest.mark.parametrize(
     "entry, depth, message",
     [

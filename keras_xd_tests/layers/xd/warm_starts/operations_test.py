@@ -43,22 +43,6 @@ def test_average_pooling(size, strides, padding, rank, rng):
     assert layer.describe()["distance_from_start/b"] == 0
 
 
-@pytest.mark.parametrize("rank, warm_start", [(2, "average_pooling"), (3, "identity")])
-def test_the_kernel_of_a_parameterless_start_can_count(rank, warm_start, rng):
-    inputs = rng.standard_normal(SHAPES[rank]).astype("float32")
-    layer = RANKED[rank](4, 2, warm_start=warm_start)
-    layer(inputs)
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(layer(inputs) ** 2)
-    (first,) = [v for v in layer.architecture_variables if v.name == "L0"]
-    gradient = tape.gradient(loss, first.value)
-    assert np.abs(gradient).max() > 0.1
-    first.assign(first - 1e-3 * gradient)
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(layer(inputs) ** 2)
-    assert np.abs(tape.gradient(loss, layer.kernel.value)).max() > 0.1
-
-
 @pytest.mark.parametrize(
     "rank, strides, padding, groups",
     [(1, 1, "same", 2), (2, 2, "circular", 1), (3, 2, "same", 1), (2, 1, "same", 4)],
@@ -161,18 +145,6 @@ def test_a_graph_convolution_by_its_edges(nodes, edges, rng):
     assert keras.saving.deserialize_keras_object(
         keras.saving.serialize_keras_object(layer)
     ).forecast(x.shape) == layer.forecast(x.shape)
-
-
-def test_the_numbers_of_a_graph_convolution_grow_with_its_edges(rng):
-    def numbers(nodes, **options):
-        start = warm_starts.GraphConvolution(graph_of_edges(rng, nodes, 2 * nodes))
-        layer = layers.XDConv1D(1, 1, warm_start=start, **options)
-        return layer.forecast((None, nodes, 1))["matrix_parameters"]
-
-    dense = numbers(400, padding="circular", radix=(400,))
-    sparse = [numbers(nodes, depth=(1, 1, 6)) for nodes in (400, 800)]
-    assert dense == 3 * 2 * 400**2
-    assert sparse[0] < dense / 3 and sparse[1] < 2.4 * sparse[0]
 
 
 def test_graphs_on_both_axes_or_beside_a_convolution(rng):
