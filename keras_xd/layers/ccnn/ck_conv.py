@@ -166,7 +166,7 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
     @property
     def resolutions_since_start(self) -> list[float | Tensor]:
         """`resolutions` as equation 10 has them: the size of the input at the mask's start."""
-        return self._resolutions(masks.initial_offset("full", self.temperature))
+        return self._resolutions(masks.sigmoid_range(self.temperature)[1])
 
     @property
     def kernel(self) -> Tensor:

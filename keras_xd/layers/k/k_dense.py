@@ -153,12 +153,7 @@ class KLayer(BiasedLayer):
         self.input_spec = InputSpec(min_ndim=3, max_ndim=5)
 
     def build(self, input_shape: Shape) -> None:
-        channels, sizes = self._channels_and_sizes(input_shape)
-        if None in (channels, *sizes):
-            raise validation.UnknownSizeError(
-                "A K-layer must know all sizes but the batch's when it is built. "
-                f"Received: input_shape={tuple(input_shape)} of layer '{self.name}'"
-            )
+        channels, sizes = self._split_shape(input_shape)
         options = {"radix": self.radix, "depth": self.depth}
         self._products = [structured_product("kaleidoscope", n, n, options) for n in sizes]
         pairs, seed = channels * self.filters, self.seed
@@ -200,20 +195,16 @@ class KLayer(BiasedLayer):
         return outputs if last else ops.moveaxis(outputs, -1, 1)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        _, sizes = self._channels_and_sizes(input_shape)
-        if self.data_format == "channels_last":
-            return (input_shape[0], *sizes, self.filters)
-        return (input_shape[0], self.filters, *sizes)
+        _, sizes = self._split_shape(input_shape)
+        return shapes.joined_shape(input_shape[0], sizes, self.filters, self.data_format)
 
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample; folding, done once a batch, is not counted."""
-        channels, sizes = self._channels_and_sizes(input_shape)
+        channels, sizes = self._split_shape(input_shape)
         return channels * self.filters * math.prod(sizes) * sum(sizes)
 
-    def _channels_and_sizes(self, input_shape):
-        _, *sizes = input_shape
-        channels = sizes.pop(-1 if self.data_format == "channels_last" else 0)
-        return channels, sizes
+    def _split_shape(self, input_shape):
+        return shapes.split_shape(input_shape, len(input_shape) - 2, self.data_format, self.name)
 
 
 def _random_kernels(radices, leading, gain, rng):

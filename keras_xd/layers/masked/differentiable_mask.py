@@ -290,7 +290,7 @@ class DifferentiableMask(ConfiguredLayer, SearchableLayer):
         if self.initial_size == "full":
             return limits[1]
         if self.initial_size is None and self.profile == "gaussian":
-            return max(masks.initial_width(points, self.centre, self.threshold), limits[0])
+            return max(masks.INITIAL_WIDTH, limits[0])
         return max(self._length_of(points, points / 2), limits[0])
 
     def _check_size(self, points, low, high, name):

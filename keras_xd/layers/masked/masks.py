@@ -85,15 +85,13 @@ def gaussian_size(
     width: float | Tensor,
     centre: float = 0.0,
     threshold: float = THRESHOLD,
-    initial: float | None = None,
 ) -> float | Tensor:
     """Return the number of points under a Gaussian mask, differentiable in `width` (equation 9).
 
-    It is `points` for the mask of the width `initial`, by default for the length that covers the
-    axis from the centre to its farther end, and may exceed that: see `clip_straight_through`.
+    It is `points` for the length that covers the axis from the centre to its farther end, and may
+    exceed that: see `clip_straight_through`.
     """
-    whole = 1 + abs(centre) if initial is None else gaussian_edge(initial, threshold)
-    return points * gaussian_edge(width, threshold) / whole
+    return points * gaussian_edge(width, threshold) / (1 + abs(centre))
 
 
 def sigmoid_size(
@@ -153,22 +151,6 @@ def sigmoid_range(temperature: float, threshold: float = THRESHOLD) -> tuple[flo
             f"Received: temperature={temperature}, which takes {least:.4g}"
         )
     return low, sigmoid_offset(LARGEST_AT_END, 1, temperature)
-
-
-def initial_width(points: int, centre: float = 0.0, threshold: float = THRESHOLD) -> float:
-    """Return the width that a Gaussian mask begins with: 0.0325, or the smallest one."""
-    return max(INITIAL_WIDTH, gaussian_range(points, centre, threshold)[0])
-
-
-def initial_offset(size: str, temperature: float, threshold: float = THRESHOLD) -> float:
-    """Return the offset that a sigmoid mask begins with.
-
-    `size` is `"half"` of the axis (width and depth), or `"full"`, 0.85 at its end (resolution).
-    """
-    validation.one_of(size, ("half", "full"), "size")
-    if size == "half":
-        return sigmoid_offset(threshold, 0, temperature)
-    return sigmoid_offset(LARGEST_AT_END, 1, temperature)
 
 
 def _tensor(x, like):

@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_xd.core import tracing
 from keras_xd.core.configured import ConfiguredLayer
+from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import Shape, Tensor
 from keras_xd.kmatrix import product, transform
 from keras_xd.kmatrix.radix import Plan
@@ -20,7 +21,6 @@ from keras_xd.layers.xd import (
     functional,
     low_rank,
 )
-from keras_xd.layers.xd.architecture_weights import MatrixArchitecture
 from keras_xd.layers.xd.finalized import StaticKernelXD, StaticXD
 from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
 from keras_xd.layers.xd.placed_kernel import PlacedTransform
@@ -31,7 +31,7 @@ from keras_xd.layers.xd.warm_starts.operations import MATRICES
 _MANY_NUMBERS = 2**18
 
 
-class FoldedOperation(ConfiguredLayer, MatrixArchitecture):
+class FoldedOperation(ConfiguredLayer, SearchableLayer):
     """Base class of `XDLayer`: what its matrices, kernel, bias and gates multiply out to."""
 
     def finalized_sizes(self, input_shape: Shape, form: str = "spectrum") -> finalized_sizes.Sizes:

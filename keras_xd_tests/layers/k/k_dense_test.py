@@ -191,7 +191,7 @@ def test_k_layer_checks(options, shape):
     ("arguments", "shape", "message"),
     [
         ({"filters": 0}, (None, 4, 4, 1), "`filters` must be an integer of at least 1"),
-        ({}, (None, None, 4, 1), "must know all sizes.*None, None, 4, 1"),
+        ({}, (None, None, 4, 1), "needs every spatial size to be known.*None, None, 4, 1"),
         ({"filters": 2**20}, (None, 64, 64, 2**20), "at most 268,435,456 numbers"),
         ({"data_format": "first"}, (None, 4, 4, 1), "`data_format` must be one of"),
     ],

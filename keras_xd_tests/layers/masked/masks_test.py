@@ -108,11 +108,9 @@ def test_masks_begin_with_the_published_sizes():
     assert np.count_nonzero(numpy(masks.sigmoid(masks.coordinates(8), half, 8.0))) == 4
     full = masks.sigmoid_offset(0.85, 1, 25.0)
     assert float(masks.sigmoid(1.0, full, 25.0)) == pytest.approx(0.85, abs=1e-6)
-    width = masks.initial_width(2048)
-    assert width == 0.0325
-    assert masks.gaussian_size(2048, width) == pytest.approx(142.8, abs=0.1)
-    assert masks.gaussian_size(33, masks.initial_width(33)) == pytest.approx(2.3, abs=0.01)
-    assert masks.initial_width(9) == masks.gaussian_range(9)[0] > 0.0325
+    assert masks.INITIAL_WIDTH == 0.0325 < masks.gaussian_range(9)[0]
+    assert masks.gaussian_size(2048, 0.0325) == pytest.approx(142.8, abs=0.1)
+    assert masks.gaussian_size(33, 0.0325) == pytest.approx(2.3, abs=0.01)
 
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)
@@ -132,13 +130,10 @@ def test_the_smallest_sizes_are_the_published_ones():
 
 
 def test_the_literal_size_of_equation_10_is_smaller_on_a_full_axis():
-    initial = masks.initial_offset("full", 25.0)
-    assert float(masks.sigmoid(1.0, initial, 25.0)) == pytest.approx(0.85, abs=1e-6)
-    assert masks.initial_offset("half", 25.0) == pytest.approx(-0.0879, abs=1e-4)
+    initial = masks.sigmoid_range(25.0)[1]
     assert masks.sigmoid_size(100, initial, 25.0, initial=initial) == pytest.approx(100)
     full = masks.sigmoid_offset(0.1, 1.0, 25.0)
     assert masks.sigmoid_size(100, full, 25.0, initial=initial) == pytest.approx(92.7, abs=0.05)
-    assert masks.gaussian_size(70, 0.0325, initial=0.0325) == pytest.approx(70)
 
 
 def test_a_clipped_size_keeps_its_gradient():
