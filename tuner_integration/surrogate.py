@@ -64,7 +64,10 @@ class Surrogate:
     ...     np.random.default_rng(0),
     ... )
     >>> points = [space.sample(rng) for _ in range(20)]
-    >>> targets = [len(network_graph(dict(point)["cell"]).edges) for point in points]
+    >>> def operations(point):
+    ...     edges = network_graph(dict(point)["cell"]).edges
+    ...     return sum(edge.operation != "id" for edge in edges)
+    >>> targets = [operations(point) for point in points]
     >>> surrogate = Surrogate({"cell": HierarchicalKernel(levels=(0,))}, space)
     >>> surrogate.fit(points, targets)
     >>> mean, deviation = surrogate.predict(points)
