@@ -172,32 +172,18 @@ def retrain(
     >>> import keras
     >>> import numpy as np
     >>> import keras_xd
-    >>> signals, targets = np.ones((8, 32, 1)), np.zeros((8, 2))
-    >>> backbone = keras.Sequential(
-    ...     [
-    ...         keras.Input((32, 1)),
-    ...         keras.layers.Conv1D(4, 3, activation="relu"),
-    ...         keras.layers.GlobalAveragePooling1D(),
-    ...         keras.layers.Dense(2),
-    ...     ]
-    ... )
-    >>> search = keras_xd.SearchModel(
-    ...     keras_xd.rewrite(backbone, to="dash", dilations=(1, 3))
-    ... )
-    >>> search.compile("adam", loss="mse")
-    >>> history = search.fit(signals, targets, verbose=0)
-    >>> found = keras_xd.finalize(search)
-    >>> def fit(model, fraction, learning_rate, momentum):
-    ...     model.compile(keras.optimizers.SGD(learning_rate, momentum), "mse")
-    ...     model.fit(signals, targets, epochs=round(4 * fraction), verbose=0)
-    >>> model, choice = keras_xd.evaluation.retrain(
-    ...     lambda: keras.models.clone_model(found),
-    ...     fit,
-    ...     lambda model: np.mean((model(signals) - targets) ** 2),
-    ...     {"learning_rate": (0.1, 0.01), "momentum": (0.9, 0.99)},
-    ... )
-    >>> len(choice.trials), sorted(choice.setting)
-    (4, ['learning_rate', 'momentum'])
+    >>> x, y = np.ones((8, 2)), np.full((8, 1), 3.0)
+    >>> def build():  # in DASH a copy of the network that the search has found
+    ...     return keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    >>> def fit(model, fraction, learning_rate):
+    ...     model.compile(keras.optimizers.SGD(learning_rate), "mse")
+    ...     model.fit(x, y, epochs=round(8 * fraction), verbose=0)
+    >>> def evaluate(model):
+    ...     return np.mean((model(x) - y) ** 2)
+    >>> grid = {"learning_rate": (100.0, 0.1)}
+    >>> model, choice = keras_xd.evaluation.retrain(build, fit, evaluate, grid)
+    >>> choice.setting, bool(evaluate(model) < 0.01)
+    ({'learning_rate': 0.1}, True)
     """
     choice = choose_settings(
         build,
