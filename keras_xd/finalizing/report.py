@@ -105,7 +105,8 @@ class SearchReportRow:
         metrics: loss, without the regularizers of weights, and metrics on the validation data;
             empty without such data.
         standard_errors: those of the metrics, over samples and seeds. This and what follows has
-            values with `to="auto"` only.
+            values with `to="auto"` only; a space that was not trained to the end has no errors and
+            no milliseconds.
         epochs: the number of epochs it was trained for.
         seeds: how many seeds it was trained with.
         seconds: of all its trainings, with the making of models and graphs.

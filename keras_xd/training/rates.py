@@ -93,3 +93,42 @@ def check_callbacks(optimizer, callbacks) -> None:
 def _is_rounded(ratio, last):
     """Return whether a ratio differs from the last one by rounding only."""
     return None not in (ratio, last) and math.isclose(ratio, last, rel_tol=ROUNDING)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class ScaledSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """A schedule times a factor."""
+
+    def __init__(self, schedule, factor):
+        self.schedule, self.factor = schedule, factor
+
+    def __call__(self, step):
+        return self.factor * self.schedule(step)
+
+    def get_config(self):
+        schedule = keras.optimizers.schedules.serialize(self.schedule)
+        return {"schedule": schedule, "factor": self.factor}
+
+    @classmethod
+    def from_config(cls, config):
+        schedule = keras.optimizers.schedules.deserialize(config["schedule"])
+        return cls(schedule, config["factor"])
+
+
+def scaled(optimizer, factor):
+    """Return an optimizer with its learning rate, a number or schedule, times a factor.
+
+    One of several optimizers, or whose rate is a function, stays as it is.
+    """
+    optimizer = keras.optimizers.get(optimizer)
+    config = optimizer.get_config()
+    rate = config.get("learning_rate")
+    if isinstance(rate, dict):
+        rate = keras.saving.deserialize_keras_object(rate)
+    if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+        rate = ScaledSchedule(rate, factor)
+    elif isinstance(rate, (int, float)):
+        rate = factor * rate
+    else:
+        return optimizer
+    return type(optimizer).from_config({**config, "learning_rate": rate})
