@@ -23,7 +23,7 @@ from keras_xd.finalizing.finalizer import finalize
 from keras_xd.finalizing.report import SearchReport, SearchReportRow
 from keras_xd.graph.replacing import LayerReplacer
 from keras_xd.rewriting.rewriter import planned, rewrite
-from keras_xd.training import checks, defaults, rates
+from keras_xd.training import checks, defaults
 from keras_xd.training.callbacks.non_finite import RaiseOnNonFinite
 from keras_xd.training.random_state import generator_states
 from keras_xd.training.search_model import SearchModel
@@ -46,7 +46,6 @@ class Candidate:
         cost: of a step, in steps of the backbone.
         options: of `rewrite`, beside those of the space's recipe.
         mixes: whether it is searched for a third of the epochs, and finalized for the others.
-        factor: of the learning rate of the weights.
     """
 
     name: str
@@ -55,7 +54,6 @@ class Candidate:
     cost: float = 1.0
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     mixes: bool = False
-    factor: float = 1.0
 
     @property
     def rewrite_options(self) -> dict[str, Any]:
@@ -82,13 +80,12 @@ class Candidate:
         return self.cost * searched + epoch - searched
 
 
-# The most promising first: a small budget leaves out the last ones. The first two differ in the
-# weights' rate, as which is better depends on the task. Costs are typical ones of small networks
-# on a processor; constants, so that a seed gives the same schedule on every machine.
+# The most promising first: a small budget leaves out the last ones. Costs are typical ones of small
+# networks on a processor; constants, so that a seed gives the same schedule on every machine.
 SPACES = (
     Candidate("k_operation", "k_operation", 5e-3, 2.1),
-    Candidate("xd, depth 1", "xd", 5e-3, 2.5, {"depth": 1}, factor=0.5),
-    Candidate("xd, depth 3", "xd", 5e-3, 2.5, {"depth": 3}, factor=0.5),
+    Candidate("xd, depth 1", "xd", 5e-3, 2.5, {"depth": 1}),
+    Candidate("xd, depth 3", "xd", 5e-4, 2.5, {"depth": 3}),
     Candidate("dash", "dash", 0.1, 2.5, {"kernel_sizes": (3, 7), "dilations": (1, 3)}, mixes=True),
 )
 # Of models without convolutions. It begins as the backbone, so that few epochs say little of it.
@@ -278,7 +275,6 @@ class Run:
         if steps is not None:
             moving = steps * self.candidate.searched(self.setup.epochs)
             rate = keras.optimizers.schedules.CosineDecay(rate, moving)
-        options["optimizer"] = rates.scaled(options["optimizer"], self.candidate.factor)
         scale = getattr(options["optimizer"], "loss_scale_factor", None)
         search = SearchModel(self.candidate.rewrite(self.setup.model))
         optimizer = keras.optimizers.Adam(rate, loss_scale_factor=scale)
@@ -373,15 +369,14 @@ def select(
     for run in runs:
         run.train(plan.first)
     # After few epochs a loss is less noisy than an accuracy.
-    best = [min(runs, key=Objective("loss", 1).error)]
+    best = [min(runs, key=LOSS.error)]
     for run in runs:
         if run is not best[0]:
             run.model = run.search = None
     best += [make(best[0].candidate, number) for number in range(1, plan.seeds)]
     for run in [*backbones[1:], *best]:
         run.train(epochs)
-    objective = Objective.of(backbones[0].measured["metrics"])
-    gain, error = objective.gain(backbones, best)
+    objective, gain, error = decided(backbones, best)
     wins = gain > 2 * error
     chosen = min(best if wins else backbones, key=objective.error)
     chosen.restore()
@@ -407,12 +402,6 @@ class Objective:
 
     name: str
     sign: int
-
-    @classmethod
-    def of(cls, metrics: Mapping[str, float]) -> "Objective":
-        """Return the first accuracy among metrics, else the loss."""
-        found = [name for name in metrics if name == "acc" or "accuracy" in name]
-        return cls(found[0], -1) if found else cls("loss", 1)
 
     def error(self, run: Run) -> float:
         """Return how bad a run is at its last epoch; infinite if it failed."""
@@ -446,6 +435,23 @@ class Objective:
             f"Kept is {kept}: its gain in val_{self.name} is {gain:.3g}, with a standard error of "
             f"the difference of {error:.2g}, and more than twice that is needed."
         )
+
+
+LOSS = Objective("loss", 1)
+
+
+def decided(backbones: Sequence[Run], best: Sequence[Run]) -> tuple[Objective, float, float]:
+    """Return what a space is judged by, by how much it is better, and the standard error.
+
+    It is the first accuracy among the metrics, and the loss where there is none or it tells little.
+    """
+    names = backbones[0].measured["metrics"]
+    accuracies = [Objective(name, -1) for name in names if name == "acc" or "accuracy" in name]
+    for objective in (*accuracies[:1], LOSS):
+        gain, error = objective.gain(backbones, best)
+        if not 0 <= gain <= 2 * error:
+            break
+    return objective, gain, error
 
 
 class Folder:
@@ -551,18 +557,9 @@ def _row(runs):
         if "blocks" in first:
             blocks = np.mean([measured["blocks"][metric] for measured in whole], axis=0)
             errors[metric] = math.hypot(standard_error(blocks), standard_error(values))
-    return SearchReportRow(
-        name,
-        first["parameters"],
-        first["multiply_adds"],
-        metrics,
-        errors,
-        first["epochs"],
-        len(runs),
-        seconds,
-        first.get("milliseconds"),
-        failed,
-    )
+    same = {n: first.get(n) for n in ("parameters", "multiply_adds", "epochs", "milliseconds")}
+    same |= {"seeds": len(runs), "seconds": seconds, "failed": failed}
+    return SearchReportRow(name, metrics=metrics, standard_errors=errors, **same)
 
 
 def _settings(setup, budget, names):

@@ -408,10 +408,7 @@ def test_a_space_is_kept_if_it_beats_the_backbone_by_two_standard_errors(rng):
         blocks = (base - shift + 0.1 * noise for shift in shifts)
         return [run_of(measured(part, np.ones(20)), n) for n, part in enumerate(blocks)]
 
-    loss = auto.Objective.of({"loss": 1.0, "error": 2.0})
-    assert loss == auto.Objective("loss", 1)
-    found = auto.Objective.of({"loss": 1.0, "top_accuracy": 2.0})
-    assert found == auto.Objective("top_accuracy", -1)
+    loss = auto.LOSS
     # The error is that of the differences on the same samples, not of the losses.
     gain, error = loss.gain(backbones, runs(0.3, 0.3))
     assert gain == pytest.approx(0.3 - 0.1 * noise.mean())
@@ -431,6 +428,24 @@ def test_a_space_is_kept_if_it_beats_the_backbone_by_two_standard_errors(rng):
     assert gain == pytest.approx(0.1) and error == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("gain", "loss", "decides", "kept"),
+    [
+        (0.5, -1.0, "accuracy", True),
+        (0.01, 1.0, "loss", True),  # accuracies are alike, losses are not
+        (0.01, 0.0, "loss", False),
+        (-0.1, 1.0, "accuracy", False),
+    ],
+)
+def test_the_loss_decides_where_accuracies_are_alike(gain, loss, decides, kept, rng):
+    noise = 0.1 * rng.normal(size=20)
+    noise -= noise.mean()
+    backbones = [run_of(measured(np.full(20, 2.0), np.full(20, 0.4)))]
+    best = [run_of(measured(2.0 - loss + noise, 0.4 + gain + noise))]
+    objective, *difference = auto.decided(backbones, best)
+    assert objective.name == decides and (difference[0] > 2 * difference[1]) == kept
+
+
 def test_rates_fall_to_0_in_the_epochs_of_a_training(rng, monkeypatch):
     monkeypatch.setattr(auto, "SPACES", auto.SPACES[1:2])
     x, y = data(rng)
@@ -447,8 +462,7 @@ def test_rates_fall_to_0_in_the_epochs_of_a_training(rng, monkeypatch):
     options["class_weight"] = {label: 1.0 for label in np.unique(y)}  # keys of NumPy
     keras_xd.search(model, x, y, epochs=4, batch_size=8, verbose=0, **options)
     shares = [float(schedule(4 * n)) / 0.1 for n in (1, 2, 3, 4)]
-    # Weights of XD move at half of the backbone's rate.
-    expected = [[0.1 * s] for s in shares] + [[0.005 * s, 0.05 * s] for s in shares]
+    expected = [[0.1 * s] for s in shares] + [[0.005 * s, 0.1 * s] for s in shares]
     assert [sorted(found) for found in rates] == [pytest.approx(e, abs=1e-7) for e in expected]
 
 

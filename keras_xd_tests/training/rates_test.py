@@ -198,15 +198,3 @@ def test_a_group_that_follows_a_schedule_is_named(zero):
     with pytest.raises(ValueError, match=named):
         search.optimizer.learning_rate = 0.1
     assert all_rates(search)[::2] == pytest.approx([0.0 if zero else 0.4, 0.1])
-
-
-def test_rates_times_a_factor():
-    halved = rates.scaled(keras.optimizers.SGD(0.4, momentum=0.9), 0.5)
-    assert (rates.value(halved), halved.momentum) == (pytest.approx(0.2), 0.9)
-    halved = rates.scaled(keras.optimizers.SGD(SCHEDULE), 0.5)
-    for optimizer in (halved, keras.optimizers.deserialize(keras.optimizers.serialize(halved))):
-        for step in (0, 3):
-            optimizer.iterations.assign(step)
-            assert rates.value(optimizer) == pytest.approx(0.5 * 0.1 * 0.5**step)
-    around = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
-    assert rates.scaled(around, 0.5) is around
