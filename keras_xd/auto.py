@@ -31,7 +31,6 @@ from keras_xd.training.search_model import SearchModel
 SPLIT = 0.2  # of the samples that validate, where nothing else is given
 BLOCKS = 20  # of the validation samples, by whose differences the standard error is taken
 CALLS = 10  # that latency is the median of
-HANDICAP = 0.05  # share of the loss that a space must be ahead of the one before it in a rung
 BACKBONE = "backbone"
 INDEX = "search.json"
 
@@ -81,41 +80,41 @@ class Candidate:
         return self.cost * searched + epoch - searched
 
 
-# The most promising first: a small budget leaves out the last ones, and as losses after few epochs
-# are noisy, a space goes on only if it is clearly ahead of those before it. Mixtures are last: they
-# begin as the backbone, which learns fast and says little of what they become. Costs are typical
-# ones of small networks on a processor; constants, so that a seed gives the same schedule on every
-# machine.
+# The most promising first: a small budget leaves out the last ones. Costs are typical ones of small
+# networks on a processor; constants, so that a seed gives the same schedule on every machine.
 SPACES = (
     Candidate("k_operation", "k_operation", 5e-3, 2.1),
-    Candidate("xd, rate 0.005", "xd", 5e-3, 2.5, {"depth": 3}),
-    Candidate("xd, rate 0.0005", "xd", 5e-4, 2.5, {"depth": 3}),
+    Candidate("xd, depth 1", "xd", 5e-3, 2.5, {"depth": 1}),
+    Candidate("xd, depth 3", "xd", 5e-4, 2.5, {"depth": 3}),
     Candidate("dash", "dash", 0.1, 2.5, {"kernel_sizes": (3, 7), "dilations": (1, 3)}, mixes=True),
-    Candidate("structured", "structured", 0.05, 2.0, mixes=True),
 )
+# Of models without convolutions. It begins as the backbone, so that few epochs say little of it.
+STRUCTURED = Candidate("structured", "structured", 0.05, 2.0, mixes=True)
 
 
 def candidates_for(model: keras.Model) -> list[Candidate]:
     """Return the search spaces that have something to replace in a model."""
-    found = []
-    for candidate in SPACES:
-        try:
-            _, plan = planned(model, candidate.to, candidate.rewrite_options, None, None)
-        except ValueError:
-            continue
-        able = [one.layer for one in plan.found if one.reason is None]
-        head = plan.found[-1].layer
-        if candidate.to == "structured" and head in able:  # the outputs' layer stays what it is
-            candidate = dataclasses.replace(candidate, options={"skip": head.name})
-            able.remove(head)
-        if able:
-            found.append(candidate)
-    if not found:
+    found = [candidate for candidate in SPACES if any(_replaceable(candidate, model).values())]
+    if found:
+        return found
+    layers = _replaceable(STRUCTURED, model)
+    head, last = layers.popitem() if layers else (None, False)
+    if not any(layers.values()):
         raise ValueError(
-            "`model` must have a convolution of known sizes or a dense layer to search; "
+            "`model` must have a convolution of known sizes or a hidden dense layer to search; "
             f"`keras_xd.rewrite` says why there is none. Received: model '{model.name}'"
         )
-    return found
+    options = {"skip": head} if last else {}  # the outputs' layer stays what it is
+    return [dataclasses.replace(STRUCTURED, options=options)]
+
+
+def _replaceable(candidate, model):
+    """Return the names of the layers that a space is for, and whether each can be replaced."""
+    try:
+        _, plan = planned(model, candidate.to, candidate.rewrite_options, None, None)
+    except ValueError:
+        return {}
+    return {one.layer.name: one.reason is None for one in plan.found}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,37 +122,37 @@ class Schedule:
     """What is trained for how long.
 
     Attributes:
-        rungs: pairs of an epoch and of how many search spaces are trained up to it.
+        spaces: how many search spaces are tried.
+        first: the epochs that all of them are trained for, before only the best one goes on.
         seeds: how many seeds the backbone and the best space are trained with.
         trainings: what all of it costs, in plain trainings of the backbone.
     """
 
-    rungs: tuple[tuple[int, int], ...]
+    spaces: int
+    first: int
     seeds: int
     trainings: float
 
 
 def schedule(candidates: Sequence[Candidate], epochs: int, budget: float) -> Schedule:
-    """Return the best schedule of successive halving that a budget pays for.
+    """Return the best schedule that a budget pays for.
 
     The backbone and the best space are always trained for all epochs. Wanted are, in this order:
-    three or two seeds of both, with an eighth of the epochs until one space is left; all spaces;
-    up to half of the epochs until one is left.
+    all spaces with three seeds of both, or two, or one, then fewer spaces with one; each for an
+    eighth of the epochs before one is left, or for up to half of them where the budget allows.
     """
-    count, lengths = len(candidates), range(max(1, epochs // 2), 0, -1)
-    wishes = [(count, last, seeds) for seeds in (3, 2) for last in lengths if 8 * last >= epochs]
-    wishes += [(number, last, 1) for number in range(count, 0, -1) for last in lengths]
-    for number, last, seeds in wishes:
-        rungs = {-(-last // 3): number}
-        rungs.setdefault(last, min(number, 2))
-        rungs.setdefault(epochs, 1)
-        tried, spent, begin = candidates[:number], float(epochs), 0
-        for stop, kept in rungs.items():  # at most: the costliest ones go on
-            costs = sorted(one.spent(stop, epochs) - one.spent(begin, epochs) for one in tried)
-            spent, begin = spent + sum(costs[-kept:]), stop
-        spent += (seeds - 1) * (epochs + max(one.spent(epochs, epochs) for one in tried))
+    count = len(candidates)
+    wishes = [(count, 3), (count, 2), *((spaces, 1) for spaces in range(count, 0, -1))]
+    firsts = range(max(1, epochs // 2), -(-epochs // 8) - 1, -1)
+    for (spaces, seeds), first in itertools.product(wishes, firsts):
+        tried = candidates[:spaces]
+        whole = [one.spent(epochs, epochs) for one in tried]
+        begun = [one.spent(first, epochs) for one in tried]
+        # At most: the costliest one goes on.
+        rest = max(cost - paid for cost, paid in zip(whole, begun, strict=True))
+        spent = seeds * epochs + sum(begun) + rest + (seeds - 1) * max(whole)
         if spent <= budget * epochs:
-            return Schedule(tuple(rungs.items()), seeds, spent / epochs)
+            return Schedule(spaces, first, seeds, spent / epochs)
     raise ValueError(
         "`budget` must pay for a plain training of the backbone and one of a search space, "
         f"{spent / epochs:.2g} plain trainings. Received: budget={budget}, epochs={epochs}"
@@ -213,7 +212,7 @@ class Run:
         self.folder, self.progress = folder, progress
         slug = "".join(c if c.isalnum() else "_" for c in candidate.name)
         self.name = f"{slug}-{number}"
-        new = {"trained": [], "measured": {}, "history": {}, "seconds": 0.0, "failed": None}
+        new = {"trained": [], "measured": None, "history": {}, "seconds": 0.0, "failed": None}
         self.record = folder.read(self.name) or new
         self.model = self.search = None  # the model that is trained, and its `SearchModel`
         self.switch = candidate.searched(setup.epochs) if candidate.mixes else math.inf
@@ -224,25 +223,20 @@ class Run:
         return self.record["failed"]
 
     @property
-    def epochs(self):
-        """The last epoch that was measured."""
-        return max(map(int, self.record["measured"]), default=0)
-
-    @property
-    def last(self):
-        """What was measured last."""
-        return self.record["measured"][str(self.epochs)]
+    def measured(self):
+        """What was measured last, and after which epoch; `None` before that."""
+        return self.record["measured"]
 
     def train(self, epochs):
         """Train up to an epoch, and measure there; a mixture becomes plain at the switch."""
-        if self.failed or epochs <= self.epochs:
+        if self.failed or self.measured and epochs <= self.measured["epochs"]:
             return
         begin = time.perf_counter()
         try:
             self.restore()
             for stop in sorted({epochs, min(epochs, self.switch)}):
                 self._fit(stop)
-            self.record["measured"][str(epochs)] = self._measured()
+            self.record["measured"] = {"epochs": epochs, **self._measure(epochs)}
         except Exception as error:  # of one space, which ends neither the others nor the backbone
             if files.is_full(error) or self.candidate.to is None:
                 raise
@@ -324,10 +318,13 @@ class Run:
         one_call.compile_plain(plain, self.search, self.setup.compiled())
         return plain
 
-    def _measured(self):
-        """Return what is to be known of the plain model, its metrics in blocks of samples too."""
+    def _measure(self, epochs):
+        """Return what is to be known of the plain model; in the end also errors and latency."""
         plain, data = self._plain(), self.setup.data
         row = one_call.report_row(self.candidate.name, plain, plain, data)
+        measured = {name: getattr(row, name) for name in ("parameters", "multiply_adds", "metrics")}
+        if epochs < self.setup.epochs:
+            return measured
         blocks: dict[str, list[float]] = {}
         for x, y, sample_weight in _blocks(data):
             plain.reset_metrics()
@@ -339,9 +336,8 @@ class Run:
             begin = time.perf_counter()
             plain.predict_on_batch(x)
             times.append(1e3 * (time.perf_counter() - begin))
-        sizes = {"parameters": row.parameters, "multiply_adds": row.multiply_adds}
-        milliseconds = statistics.median(times[1:])  # the first one makes the graph
-        return {**sizes, "metrics": row.metrics, "blocks": blocks, "milliseconds": milliseconds}
+        # The first call makes the graph.
+        return {**measured, "blocks": blocks, "milliseconds": statistics.median(times[1:])}
 
     def _seed(self, epoch):
         return (self.setup.seed + 1009 * self.number + 7919 * epoch) % 2**32
@@ -353,34 +349,34 @@ def select(
     """Try the backbone and search spaces; return what is kept, as `search` returns it."""
     epochs, candidates = setup.epochs, candidates_for(setup.model)
     plan = schedule(candidates, epochs, budget)
-    candidates = candidates[: plan.rungs[0][1]]
+    candidates = candidates[: plan.spaces]
     names = [candidate.name for candidate in candidates]
     store = Folder(folder, _settings(setup, budget, names))
     progress = Progress(plan.trainings * epochs, verbose)
-    rungs = ", ".join(f"{number} up to epoch {epoch}" for epoch, number in plan.rungs)
+    first = f" for {plan.first} epochs each, the best one to the end" if plan.spaces > 1 else ""
     repeats = f"; backbone and best space with {plan.seeds} seeds" if plan.seeds > 1 else ""
     if verbose:
         print(
-            f"keras_xd.search trains the backbone for {epochs} epochs and of the search spaces "
-            f"{'; '.join(names)} {rungs}{repeats}: {plan.trainings:.2g} plain trainings of the "
+            f"keras_xd.search trains the backbone for {epochs} epochs and the search spaces "
+            f"{'; '.join(names)}{first}{repeats}: {plan.trainings:.2g} plain trainings of the "
             f"backbone, budget {budget:g}.",
             flush=True,
         )
     make = functools.partial(Run, setup, folder=store, progress=progress)
     backbones = [make(Candidate(BACKBONE), number) for number in range(plan.seeds)]
+    runs = [make(candidate, 0) for candidate in candidates]
     backbones[0].train(epochs)
-    objective = Objective.of(backbones[0].last["metrics"])
-    runs = ranked = [make(candidate, 0) for candidate in candidates]
-    for epoch, number in plan.rungs:
-        for run in ranked[number:]:
+    for run in runs:
+        run.train(plan.first)
+    # After few epochs a loss is less noisy than an accuracy.
+    best = [min(runs, key=LOSS.error)]
+    for run in runs:
+        if run is not best[0]:
             run.model = run.search = None
-        for run in ranked[:number]:
-            run.train(epoch)
-        ranked = sorted(ranked[:number], key=lambda run: _promise(run, runs.index(run)))
-    best = [ranked[0], *(make(ranked[0].candidate, number) for number in range(1, plan.seeds))]
-    for run in [*backbones[1:], *best[1:]]:
+    best += [make(best[0].candidate, number) for number in range(1, plan.seeds)]
+    for run in [*backbones[1:], *best]:
         run.train(epochs)
-    gain, error = objective.gain(backbones, best)
+    objective, gain, error = decided(backbones, best)
     wins = gain > 2 * error
     chosen = min(best if wins else backbones, key=objective.error)
     chosen.restore()
@@ -407,17 +403,11 @@ class Objective:
     name: str
     sign: int
 
-    @classmethod
-    def of(cls, metrics: Mapping[str, float]) -> "Objective":
-        """Return the first accuracy among metrics, else the loss."""
-        found = [name for name in metrics if name == "acc" or "accuracy" in name]
-        return cls(found[0], -1) if found else cls("loss", 1)
-
     def error(self, run: Run) -> float:
         """Return how bad a run is at its last epoch; infinite if it failed."""
         if run.failed:
             return math.inf
-        value = self.sign * run.last["metrics"][self.name]
+        value = self.sign * run.measured["metrics"][self.name]
         return math.inf if math.isnan(value) else value
 
     def gain(self, backbones: Sequence[Run], best: Sequence[Run]) -> tuple[float, float]:
@@ -430,8 +420,9 @@ class Objective:
         gains = [self.error(one) - self.error(two) for one, two in pairs]
         if not all(map(math.isfinite, gains)):
             return -math.inf, 0.0
-        blocks = [np.subtract(*(run.last["blocks"][self.name] for run in pair)) for pair in pairs]
-        error = math.hypot(standard_error(np.mean(blocks, axis=0)), standard_error(gains))
+        blocks = [[run.measured["blocks"][self.name] for run in pair] for pair in pairs]
+        differences = np.mean([np.subtract(*pair) for pair in blocks], axis=0)
+        error = math.hypot(standard_error(differences), standard_error(gains))
         return float(np.mean(gains)), error
 
     def reason(self, best: Run, gain: float, error: float, wins: bool) -> str:
@@ -446,13 +437,21 @@ class Objective:
         )
 
 
-def _promise(run, place):
-    """Return the loss of a run for comparison in a rung, with the handicap of its place.
+LOSS = Objective("loss", 1)
 
-    After few epochs a loss is less noisy than an accuracy.
+
+def decided(backbones: Sequence[Run], best: Sequence[Run]) -> tuple[Objective, float, float]:
+    """Return what a space is judged by, by how much it is better, and the standard error.
+
+    It is the first accuracy among the metrics, and the loss where there is none or it tells little.
     """
-    loss = Objective("loss", 1).error(run)
-    return loss + HANDICAP * place * abs(loss) if math.isfinite(loss) else loss
+    names = backbones[0].measured["metrics"]
+    accuracies = [Objective(name, -1) for name in names if name == "acc" or "accuracy" in name]
+    for objective in (*accuracies[:1], LOSS):
+        gain, error = objective.gain(backbones, best)
+        if not 0 <= gain <= 2 * error:
+            break
+    return objective, gain, error
 
 
 class Folder:
@@ -546,23 +545,21 @@ def _blocks(data) -> Iterator[tuple[Any, Any, Any]]:
 
 def _row(runs):
     """Return the row of a candidate, the mean over its seeds."""
-    first, name = runs[0], runs[0].candidate.name
-    seconds = sum(run.record["seconds"] for run in runs)
+    name, seconds = runs[0].candidate.name, sum(run.record["seconds"] for run in runs)
     failed = next((run.failed for run in runs if run.failed), None)
-    if not first.record["measured"]:
+    first, metrics, errors = runs[0].measured, {}, {}
+    if not first:
         return SearchReportRow(name, 0, None, {}, seconds=seconds, failed=failed)
-    metrics, errors = {}, {}
-    whole = [run.last for run in runs if not run.failed] or [first.last]
-    for metric in first.last["metrics"]:
+    whole = [run.measured for run in runs if not run.failed] or [first]
+    for metric in first["metrics"]:
         values = [measured["metrics"][metric] for measured in whole]
-        blocks = np.mean([measured["blocks"][metric] for measured in whole], axis=0)
         metrics[metric] = float(np.mean(values))
-        errors[metric] = math.hypot(standard_error(blocks), standard_error(values))
-    sizes = first.last["parameters"], first.last["multiply_adds"]
-    milliseconds = first.last["milliseconds"]
-    return SearchReportRow(
-        name, *sizes, metrics, errors, first.epochs, len(runs), seconds, milliseconds, failed
-    )
+        if "blocks" in first:
+            blocks = np.mean([measured["blocks"][metric] for measured in whole], axis=0)
+            errors[metric] = math.hypot(standard_error(blocks), standard_error(values))
+    same = {n: first.get(n) for n in ("parameters", "multiply_adds", "epochs", "milliseconds")}
+    same |= {"seeds": len(runs), "seconds": seconds, "failed": failed}
+    return SearchReportRow(name, metrics=metrics, standard_errors=errors, **same)
 
 
 def _settings(setup, budget, names):

@@ -80,9 +80,9 @@ def test_the_choice_is_kept_and_judged(tmp_path, monkeypatch):
     monkeypatch.setattr(auto, "SPACES", auto.SPACES[:1])
     monkeypatch.setattr(choice, "EPOCHS", 1)
     arguments = ["--small", "--tasks", "sentences", "--seeds", "0", "--output", str(tmp_path)]
-    monkeypatch.setattr(choice, "TRIALS", {"K": choice.TRIALS["K-operations, 0.005"]})
+    monkeypatch.setattr(choice, "TRIALS", {"XD": choice.TRIALS["XD, depth 1, half"]})
     trial, record = choice.main([*arguments, "--trials"]).runs
-    assert trial["trial"] == "K" and len(trial["losses"]) == 1 and 0 <= trial["error"] <= 100
+    assert trial["trial"] == "XD" and len(trial["losses"]) == 1 and 0 <= trial["error"] <= 100
     assert [row["model"] for row in record["rows"]] == ["backbone", "k_operation"]
     assert record["kept"] in record["reason"] and 0 <= record["error"] <= 100
     before = (tmp_path / "choice.json").read_bytes()
