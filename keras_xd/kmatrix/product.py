@@ -35,9 +35,7 @@ class Factor:
         """2, or 1 for a factor without imaginary parts."""
         return len(self.falling[0])
 
-    def matrices(
-        self, *, transposed: bool = False, rows: int = 2, columns: int = 2
-    ) -> Tensor:
+    def matrices(self, *, transposed: bool = False, rows: int = 2, columns: int = 2) -> Tensor:
         """Return the matrices `(O S, R rows, R columns)` of the factor or its transpose.
 
         Rows and columns are those of pairs `[[A, -B], [B, A]]`, or of their real parts for 1.
@@ -197,7 +195,7 @@ def _complex_product(x, y):
 
 
 def _with_pairs(parts, rising, rows, columns):
-    """Return the matrices `(O S, R rows, R columns)` of a block, or of its transpose if `rising`."""
+    """Return the matrices `(O S, R rows, R columns)` of a block, transposed if `rising`."""
     real = parts[0]
     size = real.shape[0]
     if len(parts) == 1:

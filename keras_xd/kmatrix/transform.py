@@ -65,6 +65,8 @@ class Transform:
     def _apply_block(self, matrix, group, x):
         """Apply one block product to pairs of which the digit of its group stands last."""
         rows = self.plan.group_sizes[group] * self.parts
+        # Finalized operations in files of earlier versions have two axes of positions.
+        matrix = ops.reshape(matrix, (-1, rows, rows))
         return self._product(matrix, ops.reshape(x, (x.shape[0], matrix.shape[0], rows, -1)))
 
     def _moved(self, x, last, group):

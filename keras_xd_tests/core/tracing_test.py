@@ -88,13 +88,3 @@ def test_where_shapes_alone_are_asked_for_operations_give_zeros(finalized):
     assert np.any(keras.ops.convert_to_numpy(ops.cast(outputs, "float32")))
     assert not np.any(keras.ops.convert_to_numpy(ops.cast(zeros, "float32")))
     np.testing.assert_array_equal(*(ops.cast(y, "float32") for y in (layer(x), outputs)))
-
-
-def test_what_is_compiled_computes_the_same_with_other_tensors():
-    function = tracing.compiled(lambda pair: {"twice": 2 * pair[0], "product": [pair[0] * pair[1]]})
-    for first in (2.0, -1.0):
-        found = function([ops.array(first), ops.array([3.0, 5.0])])
-        assert float(found["twice"]) == 2 * first
-        np.testing.assert_array_equal(
-            ops.convert_to_numpy(found["product"][0]), [3 * first, 5 * first]
-        )
