@@ -17,7 +17,7 @@ _SMALLEST_EFFICIENT_BLOCK = 24
 # Cost of multiplying out a number of a block, and of its gradient, which all columns share; fewer
 # columns are not faster.
 _MULTIPLYING_OUT = 150
-_FEWEST_COLUMNS = 16
+_FEWEST_COLUMNS = 64
 _MOST_GROUPS = 6
 # What the product between the channels costs a frequency: that of 16 channels.
 _CHANNEL_PRODUCT = 64

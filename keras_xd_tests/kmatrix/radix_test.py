@@ -71,6 +71,12 @@ def test_many_columns_pay_for_one_dense_matrix():
     assert len(kmatrix.plan(128, depth=9, columns=100_000).groups) == 1
 
 
+@pytest.mark.parametrize("depth", [1, 3])
+def test_few_columns_do_not_pay_for_multiplying_out_large_blocks(depth):
+    sizes = [kmatrix.plan(4374, depth=depth, columns=c).group_sizes for c in (1, 64, 256)]
+    assert sizes == [(6, 9, 9, 9), (6, 9, 9, 9), (18, 9, 27)]
+
+
 @pytest.mark.parametrize("count, depth, products", [(1, 9, 1), (2, 1, 2), (2, 3, 4), (3, 3, 7)])
 def test_neighbouring_butterflies_share_a_group(count, depth, products):
     plan = kmatrix.plan(64, groups={1: (6,), 2: (3, 3), 3: (2, 2, 2)}[count])
