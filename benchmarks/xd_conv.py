@@ -291,7 +291,6 @@ def page_of_long_axes(options):
     options_of_turns = {"repetitions": options.repetitions, "clock": time.process_time, **TURNS}
     for n in LENGTHS:
         times[n] = timing.medians(long_steps(n), **options_of_turns)
-        print(n, times[n], flush=True)
         gc.collect()
     names = list(times[LENGTHS[0]])
     lines = timing.head("length", *names)
