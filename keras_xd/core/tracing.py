@@ -50,21 +50,6 @@ def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def compiled(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a function of tensors that XLA compiles as a whole, itself on torch."""
-    backend = keras.backend.backend()
-    if backend == "tensorflow":
-        import tensorflow as tf
-
-        # A partial function, as TensorFlow warns of code that is traced often.
-        return tf.function(functools.partial(function), jit_compile=True, autograph=False)
-    if backend == "jax":
-        import jax
-
-        return jax.jit(function)
-    return function
-
-
 def _traced_by_tensorflow(function):
     import tensorflow as tf
 

@@ -16,20 +16,41 @@ from keras_xd.kmatrix.radix import Plan
 class Factor:
     """One dense block product of a K-matrix that is multiplied out.
 
+    It maps a vector viewed as `(O, R, S)` by the matrices of positions `(O, S)`.
+
     Attributes:
         group: index of the group of stages it came from.
-        blocks: tensor of shape `(O, S, R, 2, R, 2)`: outer index, inner index, row and its pair,
-            column and its pair. It maps a vector viewed as `(O, R, S)`. Of weights without
-            imaginary parts the axes of pairs have size 1.
+        falling: blocks whose product it is. Each is a pair of its parts, the real and, unless the
+            weights have none, the imaginary one, of shape `(R, R, O, S)`: positions last, so that
+            stages are multiplied for all of them at once. Every other one is transposed.
+        rising: whether the first of them is transposed.
     """
 
     group: int
-    blocks: Tensor
+    falling: tuple[tuple[Tensor, ...], ...]
+    rising: bool
 
     @property
-    def transposed(self) -> "Factor":
-        """The factor of the transposed (not conjugated) matrix."""
-        return Factor(self.group, ops.transpose(self.blocks, (0, 1, 4, 3, 2, 5)))
+    def parts(self) -> int:
+        """2, or 1 for a factor without imaginary parts."""
+        return len(self.falling[0])
+
+    def matrices(self, *, transposed: bool = False, rows: int = 2, columns: int = 2) -> Tensor:
+        """Return the matrices `(O S, R rows, R columns)` of the factor or its transpose.
+
+        Rows and columns are those of pairs `[[A, -B], [B, A]]`, or of their real parts for 1.
+        """
+        blocks, rising = self.falling, self.rising
+        if transposed:
+            rising ^= len(blocks) % 2 == 1
+            blocks = blocks[::-1]
+        result, last = None, len(blocks) - 1
+        for index, parts in enumerate(blocks):
+            # Of a product only its ends have other numbers of rows or columns.
+            ends = (rows if index == 0 else 2, columns if index == last else 2)
+            block = _with_pairs(parts, rising ^ (index % 2 == 1), *ends)
+            result = block if result is None else ops.matmul(result, block)
+        return result
 
 
 def multiply_out(weights: Sequence[Tensor], plans: Sequence[Plan]) -> list[list[Factor]]:
@@ -78,115 +99,123 @@ def _multiply_out_one_plan(weights, plan):
     """Return the factors of each K-matrix, all of one plan: a list of lists."""
     depths = [weight.shape[0] for weight in weights]
     joined = ops.concatenate(weights, axis=0) if len(weights) > 1 else weights[0]
-    blocks_of_groups = []  # for each group a list, one tensor for each K-matrix
-    for stages in _stage_groups(joined, plan):
-        blocks = _multiply_out_group(stages)
-        blocks_of_groups.append(splitting.split(blocks, depths, axis=0))
-    results: list[list[Factor]] = [[] for _ in weights]
+    groups = [_multiply_out_group(stages) for stages in _stage_groups(joined, plan)]
+    if len(groups) == 1:
+        return _multiply_out_to_one(groups[0], depths)
+    # For each group the parts of every butterfly.
+    butterflies = [
+        list(zip(*(ops.unstack(part, axis=0) for part in group), strict=True)) for group in groups
+    ]
+    results, start = [], 0
+    for depth in depths:
+        blocks = [group[start : start + depth] for group in butterflies]
+        results.append(_factors(blocks, depth))
+        start += depth
+    return results
+
+
+def _factors(blocks, depth):
+    """Return the factors of `B_0ᵀ B_1 B_2ᵀ …`, neighbours of the same group as one."""
+    factors: list[Factor] = []
+    for slot in range(depth):
+        rising = slot % 2 == 1
+        for group in reversed(range(len(blocks))) if rising else range(len(blocks)):
+            parts = blocks[group][slot]
+            if factors and factors[-1].group == group:
+                last = factors.pop()
+                factors.append(Factor(group, (*last.falling, parts), last.rising))
+            else:
+                factors.append(Factor(group, (parts,), rising))
+    return factors
+
+
+def _multiply_out_to_one(parts, depths):
+    """Return the one factor of each K-matrix whose butterflies are dense matrices."""
+    results: list[list[Factor]] = [[] for _ in depths]
+    count, size = parts[0].shape[:2]
+    wide = ops.stack([ops.reshape(part, (count, size, size)) for part in parts], axis=2)
+    butterflies = splitting.split(
+        ops.reshape(wide, (count, size, len(parts) * size)), depths, axis=0
+    )
     # Butterflies of equal depth are multiplied together, in one batch.
-    for depth, members in _positions_of_values(depths):
-        stacked = [ops.stack([blocks[i] for i in members], axis=0) for blocks in blocks_of_groups]
-        for group, product in _multiply(stacked, depth, len(plan.groups)):
-            for i, blocks in zip(members, ops.unstack(product, axis=0), strict=True):
-                results[i].append(Factor(group, blocks))
+    for _, members in _positions_of_values(depths):
+        product = _chain_product(ops.stack([butterflies[i] for i in members], axis=0))[:, 0]
+        pairs = ops.reshape(product, (len(members), size, len(parts), size, 1, 1))
+        for i, pair in zip(members, ops.unstack(pairs, axis=0), strict=True):
+            results[i].append(Factor(0, (tuple(ops.unstack(pair, axis=1)),), False))
     return results
 
 
 def _stage_groups(weights, plan):
-    """Split packed weights into `(real, imaginary)` or `(real,)` stages, group by group."""
-    count, n = weights.shape[0], plan.n
-    sizes = [n * r for r in plan.radices]
-    split = [splitting.split(part, sizes, axis=1) for part in ops.unstack(weights, axis=1)]
+    """Split packed weights into stages, group by group.
+
+    A stage is a tensor `(count, parts, H, b, a, I, O, S)` of its blocks: first the later and the
+    earlier digits of its group, and last those of the other groups.
+    """
+    count, parts = weights.shape[:2]
+    split = splitting.split(weights, [plan.n * r for r in plan.radices], axis=2)
     groups, start, group_inner = [], 0, 1
-    for length in plan.groups:
+    for length, size in zip(plan.groups, plan.group_sizes, strict=True):
         stages, inner = [], 1
         for j in range(start, start + length):
             r = plan.radices[j]
-            outer = n // (r * inner * group_inner)
-            if group_inner == 1:  # of the first group, where there is nothing to move
-                shape = (count, 1, outer, r, r, inner)
-                parts = [ops.reshape(part[j], shape) for part in split]
-            else:
-                shape = (count, outer, r, r, inner, group_inner)
-                parts = [ops.moveaxis(ops.reshape(part[j], shape), -1, 1) for part in split]
-            stages.append(tuple(parts))
+            later = size // (inner * r)
+            shape = (count * parts, -1, later * r * r * inner, group_inner)
+            stage = ops.transpose(ops.reshape(split[j], shape), (0, 2, 1, 3))
+            stages.append(ops.reshape(stage, (count, parts, later, r, r, inner, -1, group_inner)))
             inner *= r
         groups.append(stages)
         start += length
-        group_inner *= inner
+        group_inner *= size
     return groups
 
 
 def _multiply_out_group(stages):
-    """Multiply consecutive stages out to falling blocks `[A | B]`, `(count, O, S, R, 2 R)`."""
-    first, parts = stages[0], len(stages[0])
-    count, inner_groups, _, size, _, _ = first[0].shape
-    butterfly = ops.concatenate(first, axis=-2) if parts == 2 else first[0]
-    for stage in stages[1:]:
-        butterfly = _times_stage(butterfly, *stage)
-        size *= stage[0].shape[3]
-    butterfly = ops.reshape(butterfly, (count, inner_groups, -1, size, parts * size))
-    return ops.swapaxes(butterfly, 1, 2)
+    """Multiply consecutive stages out to the parts of falling blocks, `(count, R, R, O, S)`."""
+    parts, size = None, 1
+    for stage in stages:
+        count, _, later, radix, _, _, *positions = stage.shape
+        stage = ops.reshape(
+            stage, (count, -1, later * radix, 1, radix, size * math.prod(positions))
+        )
+        stage = ops.unstack(stage, axis=1)
+        if parts is not None:
+            # Both as (… b, columns, a, rows and positions), broadcast where 1.
+            shape = (count, later * radix, size, 1, -1)
+            stage = _complex_product([ops.reshape(part, shape) for part in parts], stage)
+        parts, size = stage, size * radix
+    return [ops.reshape(part, (count, size, size, *positions)) for part in parts]
 
 
-def _times_stage(butterfly, real, imaginary=None):
-    """Multiply the butterfly `(…, b, c, part, i)` by the next stage to `(… b, c, part a, i)`."""
-    count, inner_groups, outer, radix, _, size = real.shape
-    positions = count * inner_groups * outer * radix
-    if imaginary is None:
-        butterfly = ops.reshape(butterfly, (positions, size, 1, size))
-        return butterfly * ops.reshape(real, (positions, 1, radix, size))
-    # Both as (… b, c, part of the butterfly, part of the product with a, i), broadcast where 1.
-    butterfly = ops.reshape(butterfly, (positions, size, 2, 1, size))
-    real = ops.reshape(real, (positions, 1, 1, radix, size))
-    imaginary = ops.reshape(imaginary, (positions, 1, 1, radix, size))
-    times_real = ops.concatenate([real, imaginary], axis=3)
-    times_imaginary = ops.concatenate([-imaginary, real], axis=3)
-    stage = ops.concatenate([times_real, times_imaginary], axis=2)
-    # A sum, because XLA keeps sums, where it would compute a mere product again for each entry of
-    # the blocks that come after it.
-    return ops.sum(butterfly * stage, axis=2)
+def _complex_product(x, y):
+    """Return the parts of the product of numbers entry by entry."""
+    if len(x) == 1:
+        return [x[0] * y[0]]
+    return [x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]]
 
 
-def _multiply(groups, depth, group_count):
-    """Multiply `B_0ᵀ B_1 B_2ᵀ …`, merging neighbouring blocks of the same group."""
-    if group_count == 1:
-        factors = [(0, _chain_product(groups[0])[:, 0])]
+def _with_pairs(parts, rising, rows, columns):
+    """Return the matrices `(O S, R rows, R columns)` of a block, transposed if `rising`."""
+    real = parts[0]
+    size = real.shape[0]
+    if len(parts) == 1:
+        rows = columns = 1
+        pairs = real
     else:
-        slots = [ops.unstack(blocks, axis=1) for blocks in groups]
-        factors = []
-        for slot in range(depth):
-            rising = slot % 2 == 1
-            order = range(group_count - 1, -1, -1) if rising else range(group_count)
-            for group in order:
-                block = slots[group][slot]
-                if factors and factors[-1][0] == group:
-                    block = _wide_product(factors.pop()[1], block, rising)
-                elif rising:
-                    block = _transposed(block)
-                factors.append((group, block))
-    return [(group, _with_pairs(wide)) for group, wide in factors]
-
-
-def _with_pairs(blocks):
-    """Return blocks with axes of pairs, of `[A | B]` or of real ones."""
-    if _is_real(blocks):
-        return blocks[..., None, :, None]
-    return complex_blocks(*ops.split(blocks, 2, axis=-1))
+        lines = [[real, -parts[1]], [parts[1], real]]
+        lines = [line[:columns] for line in lines[:rows]]
+        if rising:  # the pairs of its columns stand before those of its rows
+            lines = list(zip(*lines, strict=True))
+        # (R, R, O, S) each, to (R, pair, R, pair, O, S).
+        pairs = ops.stack([ops.stack(line, axis=2) for line in lines], axis=1)
+    first, second = (columns, rows) if rising else (rows, columns)
+    pairs = ops.reshape(pairs, (size * first, size * second, -1))
+    return ops.transpose(pairs, (2, 1, 0) if rising else (2, 0, 1))
 
 
 def _is_real(blocks):
     """Return whether blocks have no imaginary parts beside them."""
     return blocks.shape[-1] == blocks.shape[-2]
-
-
-def _transposed(blocks):
-    """Transpose complex matrices kept as `[A | B]`, or real ones."""
-    if _is_real(blocks):
-        return ops.swapaxes(blocks, -1, -2)
-    *leading, size, _ = blocks.shape
-    pairs = ops.reshape(blocks, (-1, size, 2, size))
-    return ops.reshape(ops.transpose(pairs, (0, 3, 2, 1)), (*leading, size, 2 * size))
 
 
 def _chain_product(blocks):

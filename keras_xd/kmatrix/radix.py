@@ -14,6 +14,11 @@ from keras_xd.core.argument_types import check_types
 # the size below which small blocks get no cheaper; both measured on a CPU.
 _MEMORY_PASSES = 16
 _SMALLEST_EFFICIENT_BLOCK = 24
+# Cost of multiplying out a number of a block, and of its gradient, which all columns share; fewer
+# columns are not faster.
+_MULTIPLYING_OUT = 150
+_FEWEST_COLUMNS = 64
+_MOST_GROUPS = 6
 # What the product between the channels costs a frequency: that of 16 channels.
 _CHANNEL_PRODUCT = 64
 # A size that is faster may have so many times the parameters of the one with the fewest.
@@ -175,7 +180,7 @@ def _fastest_size(need):
 
 def _time(n):
     """Return what a transform and the channel product take, in multiply–adds for a vector."""
-    return n * (_cost(plan(n), 1, _TYPICAL_COLUMNS) + _CHANNEL_PRODUCT)
+    return n * (min(_cost(each, 1, _TYPICAL_COLUMNS) for each in _plans(n, 3)) + _CHANNEL_PRODUCT)
 
 
 def _least_time(n):
@@ -242,11 +247,11 @@ def plan(
 ) -> Plan:
     """Decide how a structured matrix of size `n` is computed.
 
-    Consecutive stages are folded into one, two or three groups of dense blocks, whichever the cost
-    rule finds cheapest. With `G` groups of sizes `R_g`, a K-matrix of depth `d` costs
-    `d (G - 1) + 1` block products of about `R_g` multiply–adds a value each; every further group
-    also moves the data through memory once more, and folding into a single group costs
-    `(d - 1) n³` multiply–adds that the columns share.
+    Consecutive stages are folded into one to six groups of dense blocks, whichever the cost rule
+    finds cheapest. With `G` groups of sizes `R_g`, a K-matrix of depth `d` costs `d (G - 1) + 1`
+    block products of about `R_g` multiply–adds a value each; every further group also moves the
+    data through memory once more. All columns share the folding: of `d n Σ R_g` numbers, and into
+    a single group `(d - 1) n³` multiply–adds.
 
     Args:
         n: the size of the matrix.
@@ -277,8 +282,14 @@ def plan(
                 f"Received: groups={groups}, radices={radices}"
             )
         return Plan(n, radices, groups)
-    candidates = [balanced(n, radices, count) for count in (1, 2, 3) if count <= len(radices)]
-    return min(candidates, key=lambda candidate: _cost(candidate, depth, columns))
+    columns = max(columns, _FEWEST_COLUMNS)
+
+    def cost(candidate):
+        sizes = candidate.group_sizes if len(candidate.groups) > 1 else ()
+        shared = _MULTIPLYING_OUT * depth * sum(sizes) / columns
+        return _cost(candidate, depth, columns) + shared
+
+    return min(_plans(n, _MOST_GROUPS, radices), key=cost)
 
 
 def parameter_count(n: int, radix: Radix = None, depth: int = 1) -> int:
@@ -295,6 +306,12 @@ def block_products(candidate: Plan, depth: int) -> tuple[int, ...]:
         groups = range(last + 1) if slot % 2 == 0 else range(last, -1, -1)
         order.extend(g for g in groups if not order or order[-1] != g)
     return tuple(order)
+
+
+def _plans(n, most, radices=None):
+    """Return the plans of up to so many groups."""
+    radices = _factorised(n, None) if radices is None else radices
+    return [balanced(n, radices, count) for count in range(1, min(most, len(radices)) + 1)]
 
 
 def _cost(candidate, depth, columns):

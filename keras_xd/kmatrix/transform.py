@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from keras import ops
 
+from keras_xd.core import splitting
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.kmatrix import product, radix
 from keras_xd.kmatrix.product import Factor
@@ -62,17 +63,27 @@ class Transform:
         return ops.matmul(matrix, x)
 
     def _apply_block(self, matrix, group, x):
-        """Apply one block product to pairs of shape `(pre, n, 2, post)`."""
-        pre, size, inner = x.shape[0], self.plan.group_sizes[group], self._inner(group)
-        outer = self.plan.n // (size * inner)
-        if inner == 1:
-            x = self._product(matrix, ops.reshape(x, (pre, outer, size * self.parts, -1)))
+        """Apply one block product to pairs of which the digit of its group stands last."""
+        rows = self.plan.group_sizes[group] * self.parts
+        # Finalized operations in files of earlier versions have two axes of positions.
+        matrix = ops.reshape(matrix, (-1, rows, rows))
+        return self._product(matrix, ops.reshape(x, (x.shape[0], matrix.shape[0], rows, -1)))
+
+    def _moved(self, x, last, group):
+        """Bring pairs with the digit of one group last to the order with that of another last.
+
+        With that of the first group last they are in the natural order.
+        """
+        if last == group:
+            return x
+        sizes, low, high = self.plan.group_sizes, min(last, group), max(last, group)
+        above, between = math.prod(sizes[high + 1 :]), math.prod(sizes[low + 1 : high])
+        if last == low:
+            digits, order = (sizes[high], between, self._inner(low), sizes[low]), (3, 5, 4, 2)
         else:
-            x = ops.transpose(ops.reshape(x, (pre, outer, size, inner, -1)), (0, 1, 3, 2, 4))
-            rows = size * self.parts
-            x = self._product(matrix, ops.reshape(x, (pre, outer, inner, rows, -1)))
-            x = ops.transpose(ops.reshape(x, (pre, outer, inner, size, -1)), (0, 1, 3, 2, 4))
-        return ops.reshape(x, (pre, self.plan.n, self.parts, -1))
+            digits, order = (between, sizes[low], self._inner(low), sizes[high]), (5, 2, 4, 3)
+        x = ops.reshape(x, (x.shape[0], above, *digits, -1))
+        return ops.transpose(x, (0, 1, *order, 6))
 
 
 class ForwardTransform(Transform):
@@ -88,25 +99,25 @@ class ForwardTransform(Transform):
             return ops.reshape(x, (pre, plan.n, self.parts, -1))
         if self.stride > 1:
             x = _pad(ops.reshape(x, (pre, pairs, self.size, 1, -1)), 3, self.stride - 1)
-            x = ops.reshape(x, (pre, pairs, self.size * self.stride, -1))[:, :, :size]
-        inner, rows = self._inner(self.groups[0]), plan.group_sizes[self.groups[0]]
+            x = _first(ops.reshape(x, (pre, pairs, self.size * self.stride, -1)), size, 2)
+        last = self.groups[0]
+        inner, rows = self._inner(last), plan.group_sizes[last]
+        block = inner if inner > 1 else rows
+        used = -(-size // block)
+        x = _pad(ops.reshape(x, (pre, pairs, size, -1)), 2, used * block - size)
+        x = ops.reshape(x, (pre, pairs, used, block, -1))
         if inner > 1:
-            used = -(-size // inner)
-            x = _pad(ops.reshape(x, (pre, pairs, size, -1)), 2, used * inner - size)
-            x = ops.reshape(x, (pre, pairs, used, inner, -1))
             x = ops.reshape(ops.transpose(x, (0, 3, 2, 1, 4)), (pre, inner, used * pairs, -1))
-            x = ops.reshape(self._product(first, x), (pre, inner, rows, -1))
-            x = ops.transpose(x, (0, 2, 1, 3))
+            x = self._product(first, x)
         else:
-            used = -(-size // rows)
-            x = _pad(ops.reshape(x, (pre, pairs, size, -1)), 2, used * rows - size)
-            x = ops.reshape(x, (pre, pairs, used, rows, -1))
             x = ops.reshape(ops.transpose(x, (0, 2, 3, 1, 4)), (pre, used, rows * pairs, -1))
             x = _pad(self._product(first, x), 1, plan.n // rows - used)
+        # `_product` drops a leading axis of 1.
         x = ops.reshape(x, (pre, plan.n, self.parts, -1))
         for group, matrix in zip(self.groups[1:], self.matrices[1:], strict=True):
-            x = self._apply_block(matrix, group, x)
-        return x
+            x = self._apply_block(matrix, group, self._moved(x, last, group))
+            last = group
+        return ops.reshape(x, (pre, plan.n, self.parts, -1))
 
 
 class TransposedTransform(Transform):
@@ -115,27 +126,28 @@ class TransposedTransform(Transform):
     def __call__(self, y):
         y = ops.convert_to_tensor(y)
         plan, size, pairs = self.plan, self.size, 2 if self.pair else 1
-        pre, last = y.shape[0], self.matrices[-1]
-        reach = self.reach
+        pre, matrix = y.shape[0], self.matrices[-1]
         shape = (pre, pairs, size, -1) if self.pair else (pre, size, -1)
         if len(plan.group_sizes) == 1:
-            y = self._product(last, ops.reshape(y, (pre, plan.n * self.parts, -1)))
+            y = self._product(matrix, ops.reshape(y, (pre, plan.n * self.parts, -1)))
             return ops.reshape(y, shape)
-        for group, matrix in zip(self.groups[:-1], self.matrices[:-1], strict=True):
-            y = self._apply_block(matrix, group, y)
+        last = 0
+        for group, block in zip(self.groups[:-1], self.matrices[:-1], strict=True):
+            y = self._apply_block(block, group, self._moved(y, last, group))
+            last = group
+        y = self._moved(y, last, self.groups[-1])
         inner, columns = self._inner(self.groups[-1]), plan.group_sizes[self.groups[-1]]
+        y = ops.reshape(y, (pre, plan.n // columns, columns * self.parts, -1))
         if inner > 1:
-            used, block = -(-reach // inner), inner
-            y = ops.transpose(ops.reshape(y, (pre, columns, inner, -1)), (0, 2, 1, 3))
-            y = self._product(last, ops.reshape(y, (pre, inner, columns * self.parts, -1)))
-            y = ops.transpose(ops.reshape(y, (pre, inner, used, pairs, -1)), (0, 3, 2, 1, 4))
+            used, block = matrix.shape[-2] // pairs, inner
+            y = ops.reshape(self._product(matrix, y), (pre, inner, used, pairs, -1))
+            y = ops.transpose(y, (0, 3, 2, 1, 4))
         else:
-            used, block = -(-reach // columns), columns
-            y = ops.reshape(y, (pre, plan.n // columns, columns * self.parts, -1))[:, :used]
-            y = ops.reshape(self._product(last, y), (pre, used, columns, pairs, -1))
-            y = ops.transpose(y, (0, 3, 1, 2, 4))
-        y = ops.reshape(y, (pre, pairs, used * block, -1))[:, :, : reach : self.stride]
-        return ops.reshape(y, shape)
+            used, block = matrix.shape[0], columns
+            y = self._product(matrix, _first(y, used, 1))
+            y = ops.transpose(ops.reshape(y, (pre, used, columns, pairs, -1)), (0, 3, 1, 2, 4))
+        y = ops.reshape(y, (pre, pairs, used * block, -1))
+        return ops.reshape(_first(y, size, 2, self.stride), shape)
 
 
 def forward_transform(
@@ -150,19 +162,18 @@ def forward_transform(
     size = -(-plan.n // stride) if size is None else size
     reach = (size - 1) * stride + 1
     _check_pair(factors, pair)
-    first, pairs = factors[-1].blocks, 2 if pair else 1
-    _, inner, rows, parts, _, _ = first.shape
+    *others, first = factors
+    pairs, parts, rows = 2 if pair else 1, first.parts, plan.group_sizes[first.group]
+    inner, matrix = math.prod(plan.group_sizes[: first.group]), first.matrices(columns=pairs)
     if len(plan.groups) == 1:
         # One dense matrix; its columns are ordered as the data, pair before position.
-        matrix = ops.transpose(first[0, 0, :, :, :reach:stride, :pairs], (0, 1, 3, 2))
-        matrix = ops.reshape(matrix, (rows * parts, pairs * size))
+        matrix = _first(ops.reshape(matrix, (rows * parts, rows, pairs)), size, 1, stride)
+        matrix = ops.reshape(ops.transpose(matrix, (0, 2, 1)), (rows * parts, pairs * size))
     elif inner > 1:
-        used = -(-reach // inner)
-        matrix = ops.reshape(first[0, :, :, :, :used, :pairs], (inner, rows * parts, used * pairs))
+        matrix = _first(matrix, -(-reach // inner) * pairs, 2)
     else:
-        used = -(-reach // rows)
-        matrix = ops.reshape(first[:used, ..., :pairs], (used, rows * parts, rows * pairs))
-    matrices = [matrix] + [_block_matrix(factor.blocks) for factor in reversed(factors[:-1])]
+        matrix = _first(matrix, -(-reach // rows), 0)
+    matrices = [matrix, *(factor.matrices() for factor in reversed(others))]
     groups = tuple(factor.group for factor in reversed(factors))
     return ForwardTransform(matrices, groups, plan, size, stride, pair, parts=parts)
 
@@ -179,21 +190,18 @@ def transposed_transform(
     size = -(-plan.n // stride) if size is None else size
     reach = (size - 1) * stride + 1
     _check_pair(factors, pair)
-    pairs = 2 if pair else 1
-    _, inner, _, _, columns, parts = factors[-1].blocks.shape
+    *others, last = factors
+    pairs, parts, columns = 2 if pair else 1, last.parts, plan.group_sizes[last.group]
+    inner = math.prod(plan.group_sizes[: last.group])
+    matrix = last.matrices(transposed=True, rows=pairs)
     if len(plan.groups) == 1:
-        matrix = factors[-1].blocks[0, 0, :, :pairs, :reach:stride]
-        matrix = ops.transpose(matrix, (1, 2, 0, 3))  # the transpose, pair before position
-        matrix = ops.reshape(matrix, (pairs * size, columns * parts))
+        matrix = _first(ops.reshape(matrix, (columns, pairs, columns * parts)), size, 0, stride)
+        matrix = ops.reshape(ops.transpose(matrix, (1, 0, 2)), (pairs * size, columns * parts))
     elif inner > 1:
-        used = -(-reach // inner)
-        matrix = factors[-1].transposed.blocks[0, :, :used, :pairs]
-        matrix = ops.reshape(matrix, (inner, used * pairs, columns * parts))
+        matrix = _first(matrix, -(-reach // inner) * pairs, 1)
     else:
-        used = -(-reach // columns)
-        matrix = factors[-1].transposed.blocks[:used, :, :, :pairs]
-        matrix = ops.reshape(matrix, (used, columns * pairs, columns * parts))
-    matrices = [_block_matrix(factor.transposed.blocks) for factor in factors[:-1]] + [matrix]
+        matrix = _first(matrix, -(-reach // columns), 0)
+    matrices = [*(factor.matrices(transposed=True) for factor in others), matrix]
     groups = tuple(factor.group for factor in factors)
     return TransposedTransform(matrices, groups, plan, size, stride, pair, parts=parts)
 
@@ -223,18 +231,24 @@ def multiply_adds(
 
 def _check_pair(factors, pair):
     """Raise `ValueError` if a K-matrix without imaginary parts is asked for complex signals."""
-    if pair and factors[0].blocks.shape[3] == 1:
+    if pair and factors[0].parts == 1:
         raise ValueError(
             "A K-matrix without imaginary parts is applied to each part of a complex signal by "
             f"itself. Received: pair={pair}"
         )
 
 
-def _block_matrix(blocks):
-    """Join the pair axes of `(O, S, R, 2, R, 2)` to their rows and columns, dropping `S = 1`."""
-    outer, inner, size, parts = blocks.shape[:4]
-    leading = (outer, inner) if inner > 1 else (outer,)
-    return ops.reshape(blocks, (*leading, size * parts, size * parts))
+def _first(x, count, axis, stride=1):
+    """Return the first entries along an axis; their gradient is faster than that of a slice."""
+    length = x.shape[axis]
+    if stride > 1:
+        x = _first(_pad(x, axis, max(0, count * stride - length)), count * stride, axis)
+        before, after = x.shape[:axis], x.shape[axis + 1 : -1]
+        x = _first(ops.reshape(x, (*before, count, stride, *after, -1)), 1, axis + 1)
+        return ops.reshape(x, (*before, count, *after, -1))
+    if count == length:
+        return x
+    return splitting.split(x, (count, length - count), axis)[0]
 
 
 def _pad(x, axis, amount):

@@ -26,12 +26,10 @@ def test_without_imaginary_parts_the_blocks_are_the_real_parts(groups, rng):
         (real,), (pairs,) = (product.multiply_out([w], [plan]) for w in (weights, padded))
         assert [factor.group for factor in real] == [factor.group for factor in pairs]
         for single, double in zip(real, pairs, strict=True):
-            blocks = np.array(double.blocks)
-            assert single.blocks.shape[3] == single.blocks.shape[5] == 1
-            np.testing.assert_allclose(
-                single.blocks[:, :, :, 0, :, 0], blocks[:, :, :, 0, :, 0], 1e-9
-            )
-            assert not blocks[:, :, :, 1, :, 0].any()
+            blocks = np.array(double.matrices())
+            assert (single.parts, double.parts) == (1, 2)
+            np.testing.assert_allclose(single.matrices(), blocks[:, ::2, ::2], 1e-9)
+            assert not blocks[:, 1::2, ::2].any()
         with pytest.raises(ValueError, match="without imaginary parts"):
             transform.forward_transform(real, plan, pair=True)
 

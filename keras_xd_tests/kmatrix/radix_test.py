@@ -61,9 +61,15 @@ def test_no_cheaper_size_is_passed_over(radix):
 
 def test_cost_rule_takes_more_groups_for_larger_sizes():
     counts = [len(kmatrix.plan(n, depth=3).groups) for n in (32, 1024, 2**18)]
-    assert counts == [1, 2, 3]
+    assert counts == [1, 2, 4]
     assert kmatrix.plan(1024, depth=3).group_sizes == (32, 32)
     assert kmatrix.plan(1080, depth=3).group_sizes == (24, 45)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_few_columns_do_not_pay_for_multiplying_out_large_blocks(depth):
+    sizes = [kmatrix.plan(4374, depth=depth, columns=c).group_sizes for c in (1, 64, 256)]
+    assert sizes == [(6, 9, 9, 9), (6, 9, 9, 9), (18, 9, 27)]
 
 
 @given(st.integers(1, 3000))

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from keras import ops
 
 from keras_xd import kmatrix
 from keras_xd.kmatrix import product, transform
@@ -38,6 +39,17 @@ def test_more_columns_than_rows(pre):
                 made = dataclasses.replace(make(factors, plan, pair=True), repeat=repeat)
                 result = np.array(made(data)).reshape(expected.shape)
                 np.testing.assert_allclose(result, expected, atol=TOLERANCE)
+
+
+def test_matrices_of_files_of_earlier_versions_have_two_axes_of_positions():
+    plan = kmatrix.plan(12, groups=(1, 1, 1))
+    weights, _, rng = random_case(12, 1)
+    (factors,) = product.multiply_out([weights], [plan])
+    made = transform.forward_transform(factors, plan, pair=True)
+    first, middle, last = made.matrices
+    earlier = dataclasses.replace(made, matrices=[first, ops.reshape(middle, (3, 2, 4, 4)), last])
+    x = rng.standard_normal((1, 2, 12, 3))
+    np.testing.assert_array_equal(earlier(x), made(x))
 
 
 @pytest.mark.tensorflow("reads operations of a graph")

@@ -132,14 +132,12 @@ class XDLayer(FoldedOperation):
             for name in MATRICES
         }
 
-    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+    def call(self, inputs: Tensor) -> Tensor:
         outputs = tracing.stand_in(self, inputs)
         if outputs is not None:
             return outputs
         x = ops.cast(inputs, functional.exact_dtype(self.compute_dtype))  # integers too
-        analyses, matrices, syntheses = self.architecture_transforms(
-            self.plans, compiled=bool(training) and self._is_long()
-        )
+        analyses, matrices, syntheses = self.architecture_transforms(self.plans)
         spectrum = [ops.cast(piece, self.compute_dtype) for piece in self.spectrum_of(matrices)]
         x = functional.to_columns(x, self.data_format)
         x = functional.apply(x, analyses, spectrum, syntheses, self.groups)
@@ -280,7 +278,8 @@ class XDLayer(FoldedOperation):
         """Return the geometry and the plan of each axis."""
         channels, sizes = self._split_shape(input_shape)
         geometry = self._axis_geometries(sizes)
-        columns = [math.prod(sizes) // size * channels * 16 for size in sizes]
+        samples = input_shape[0] or 16
+        columns = [math.prod(sizes) // size * channels * samples for size in sizes]
         plans = tuple(
             kmatrix.plan(g.padded_size, radix, depth=max(self.depth), columns=count)
             for g, radix, count in zip(geometry, self.axis_radices, columns, strict=True)

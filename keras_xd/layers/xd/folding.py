@@ -26,10 +26,6 @@ from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
 from keras_xd.layers.xd.placed_kernel import PlacedTransform
 from keras_xd.layers.xd.warm_starts.operations import MATRICES
 
-# From so many numbers of multiplied-out blocks on, a training step is shorter by more than a
-# hundredth of what compiling them takes.
-_MANY_NUMBERS = 2**18
-
 
 class FoldedOperation(ConfiguredLayer, SearchableLayer):
     """Base class of `XDLayer`: what its matrices, kernel, bias and gates multiply out to."""
@@ -110,11 +106,6 @@ class FoldedOperation(ConfiguredLayer, SearchableLayer):
             self, whole.truncated(ranks), periodic=periodic, storage=weight_dtype
         )
 
-    def _is_long(self):
-        """Return whether the blocks of an axis are so many that XLA multiplies them out faster."""
-        numbers = sum(2 * plan.n * sum(plan.group_sizes) for plan in self.plans)
-        return sum(self.depth) * numbers >= _MANY_NUMBERS
-
     def spectrum_of(self, matrices: list) -> list[Tensor]:
         """Return the spectrum `C ∘ (L w + b)` in pieces, for `L` of each axis."""
         extras = self.architecture_extras(functional.exact_dtype(self.variable_dtype))
@@ -149,7 +140,7 @@ def _transforms(weights, plans, kernel_axes, geometry, columns):
             analysis = transform.forward_transform(factor, axis.plan, pair=index > 0)
             matrices.append(PlacedTransform(analysis, np.array(axis.weights)))
             continue
-        dtype = keras.backend.standardize_dtype(factor[0].blocks.dtype)
+        dtype = keras.backend.standardize_dtype(weights[0].dtype)
         unit_vectors = ops.convert_to_tensor(axis.placement()[None], dtype=dtype)
         matrices.append(transform.forward_transform(factor, axis.plan, pair=False)(unit_vectors)[0])
     analyses, syntheses = functional.transforms(m_factors, k_factors, plans, geometry)
@@ -158,7 +149,7 @@ def _transforms(weights, plans, kernel_axes, geometry, columns):
 
 @functools.lru_cache(maxsize=128)
 def _compiled_transforms(*sizes):
-    """Return `_transforms` of weights for operations of these sizes, compiled as one."""
+    """Return `_transforms` of weights for operations of these sizes, on JAX compiled as one."""
     shells = []
 
     def tensors(weights):
@@ -166,7 +157,7 @@ def _compiled_transforms(*sizes):
         shells[:] = [[_with_tensors(one, None) for one in several] for several in made]
         return [[_tensors(one) for one in several] for several in made]
 
-    compiled = tracing.compiled(tensors)
+    compiled = tracing.traced_once(tensors)
 
     def transforms(weights):
         found = zip(compiled(weights), shells, strict=True)

@@ -62,15 +62,15 @@ class PlacedTransform:
         return ops.reshape(data, (rows, 2 * n, -1))
 
 
-def kernel_plans(plans):
+def kernel_plans(plans, geometry, depth):
     """Return the plans to fold `L` by, for those of `K` and `M`."""
     if devices.has_accelerator():
         return tuple(plans)
     return tuple(
-        radix.balanced(plan.n, plan.radices, 3)
-        if len(plan.groups) > 1 and len(plan.radices) > 2
+        radix.plan(plan.n, plan.radices, depth=depth, columns=g.kernel_size)
+        if len(plan.groups) > 1
         else plan
-        for plan in plans
+        for plan, g in zip(plans, geometry, strict=True)
     )
 
 
@@ -78,7 +78,9 @@ def kernel_axes(start, geometry, plans, depth, connections):
     """Choose by cost, for every axis, how `L` meets the kernel."""
     axes, rows = [], 1
     columns = connections * int(np.prod([g.kernel_size for g in geometry], dtype=object))
-    for index, (g, plan) in enumerate(zip(geometry, kernel_plans(plans), strict=True)):
+    for index, (g, plan) in enumerate(
+        zip(geometry, kernel_plans(plans, geometry, depth), strict=True)
+    ):
         columns //= g.kernel_size
         weights = start.placed_weights(g)
         direct = weights is not None and _is_direct(

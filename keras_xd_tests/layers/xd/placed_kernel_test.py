@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_xd import kmatrix, layers
-from keras_xd.layers.xd import placed_kernel
+from keras_xd.layers.xd import axis_layout, placed_kernel
 from keras_xd.testing import assert_close
 
 
@@ -119,8 +119,9 @@ def test_the_kernel_is_folded_into_smaller_blocks_where_the_data_need_several():
     plans = [
         kmatrix.plan(1024, depth=3, groups=(5, 5)),
         kmatrix.plan(64, groups=(6,)),
-        kmatrix.plan(64, radix=(8, 8), groups=(1, 1)),
+        kmatrix.plan(256, radix=(16, 16), groups=(1, 1)),
     ]
-    large, *others = placed_kernel.kernel_plans(plans)
+    geometry = [axis_layout.axis_geometry(plan.n, 3, 1, 1, "circular") for plan in plans]
+    large, *others = placed_kernel.kernel_plans(plans, geometry, 3)
     assert sorted(large.group_sizes) == [8, 8, 16] and large.radices == plans[0].radices
     assert others == plans[1:]
