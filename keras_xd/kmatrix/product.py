@@ -172,7 +172,8 @@ def _stage_groups(weights, plan):
 
 def _multiply_out_group(stages):
     """Multiply consecutive stages out to the parts of falling blocks, `(count, R, R, O, S)`."""
-    parts, size = None, 1
+    size = 1
+    parts: Any = None
     for stage in stages:
         count, _, later, radix, _, _, *positions = stage.shape
         stage = ops.reshape(
@@ -205,7 +206,7 @@ def _with_pairs(parts, rising, rows, columns):
         lines = [[real, -parts[1]], [parts[1], real]]
         lines = [line[:columns] for line in lines[:rows]]
         if rising:  # the pairs of its columns stand before those of its rows
-            lines = list(zip(*lines, strict=True))
+            lines = [list(line) for line in zip(*lines, strict=True)]
         # (R, R, O, S) each, to (R, pair, R, pair, O, S).
         pairs = ops.stack([ops.stack(line, axis=2) for line in lines], axis=1)
     first, second = (columns, rows) if rising else (rows, columns)
