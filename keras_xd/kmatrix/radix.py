@@ -285,8 +285,7 @@ def plan(
     columns = max(columns, _FEWEST_COLUMNS)
 
     def cost(candidate):
-        sizes = candidate.group_sizes if len(candidate.groups) > 1 else ()
-        shared = _MULTIPLYING_OUT * depth * sum(sizes) / columns
+        shared = _MULTIPLYING_OUT * depth * sum(candidate.group_sizes) / columns
         return _cost(candidate, depth, columns) + shared
 
     return min(_plans(n, _MOST_GROUPS, radices), key=cost)

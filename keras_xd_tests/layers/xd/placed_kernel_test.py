@@ -80,14 +80,14 @@ def test_only_long_kernels_are_transformed_whole():
     by_channel = layers.XDDepthwiseConv1D(512, padding="circular")
     many = layers.XDConv1D(64, 31, padding="circular")
     dense = layers.XDConv1D(2, 64, padding="circular")
-    for layer, channels, steps in (
-        (short, 16, 1024),
-        (long, 2, 1024),
-        (by_channel, 8, 1024),
-        (many, 64, 1024),
-        (dense, 2, 64),
+    for layer, *shape in (
+        (short, None, 1024, 16),
+        (long, None, 1024, 2),
+        (by_channel, None, 1024, 8),
+        (many, None, 1024, 64),
+        (dense, 512, 64, 2),
     ):
-        layer.build((None, steps, channels))
+        layer.build(tuple(shape))
     found = [forms(layer) for layer in (short, long, by_channel, many, dense)]
     assert found == [[False], [True], [True], [False], [False]]
 
