@@ -141,16 +141,31 @@ class OfPackage:
         else:
             self.model.compile(weights, **settings)
         self.batch_size = options["batch_size"]
+        self.rng = np.random.default_rng(seed)
         self.final = None
 
     def train(self, inputs, targets, epochs):
-        """Train; return the seconds of each epoch."""
+        """Train; return the seconds of each epoch.
+
+        After `keras.utils.set_random_seed`, `fit` would shuffle all epochs alike.
+        """
         import reporting
 
-        clock = reporting.EpochClock()
-        inputs, size = self.prepared(inputs), self.batch_size
-        self.model.fit(inputs, targets, size, epochs, verbose=0, callbacks=[clock])
-        return clock.seconds
+        clock, seconds, inputs = reporting.EpochClock(), [], self.prepared(inputs)
+        for epoch in range(epochs):
+            order = self.rng.permutation(len(inputs))
+            self.model.fit(
+                inputs[order],
+                targets[order],
+                self.batch_size,
+                initial_epoch=epoch,
+                epochs=epoch + 1,
+                shuffle=False,
+                verbose=0,
+                callbacks=[clock],
+            )
+            seconds += clock.seconds
+        return seconds
 
     def predict(self, inputs):
         import keras_xd
