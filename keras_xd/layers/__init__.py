@@ -30,6 +30,7 @@ from keras_xd.layers.fourier.upsampling import FourierUpsampling
 from keras_xd.layers.k import k_dense as _k_dense  # noqa: F401 (registers its classes)
 from keras_xd.layers.k.k_operation import (
     KOpCausalConv1D,
+    KOpConv,
     KOpConv1D,
     KOpConv2D,
     KOpConv3D,
@@ -66,6 +67,7 @@ from keras_xd.layers.weight_normalization import WeightNormalizedConv1D
 from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.causal import XDCausalConv1D
 from keras_xd.layers.xd.conv import (
+    XDConv,
     XDConv1D,
     XDConv1DTranspose,
     XDConv2D,
@@ -100,6 +102,7 @@ __all__ = [
     "GridToPoints",
     "HeterogeneousCell",
     "KOpCausalConv1D",
+    "KOpConv",
     "KOpConv1D",
     "KOpConv2D",
     "KOpConv3D",
@@ -142,6 +145,7 @@ __all__ = [
     "StructuredLSTM",
     "WeightNormalizedConv1D",
     "XDCausalConv1D",
+    "XDConv",
     "XDConv1D",
     "XDConv1DTranspose",
     "XDConv2D",
@@ -166,13 +170,11 @@ _PRIVATE = (
     "cells.dynamic_conv.DynamicConv2D",
     "k.k_dense.KDense",
     "k.k_dense.KLayer",
-    "k.k_operation.KOpConv",
     "masked.depth_mask.DepthMask",
     "masked.depth_mask.StaticDepthMask",
     "masked.relative_mask.RelativeMask",
     "mixed.dash_conv.DashConv",
     "mixed.mixed_operation.MixedOperation",
-    "xd.conv.XDConv",
     "xd.conv.XDConvTranspose",
     "xd.depthwise.XDDepthwiseConv",
     "xd.separable.XDSeparableConv",

@@ -204,7 +204,12 @@ class ConvolutionKLayer(_KOperationLayer, ConvolutionXDLayer):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class KOpConv(RankArgument, ConvolutionKLayer, ConvolutionOfAnyRank):
-    """As `KOpConv2D`, of any `rank`."""
+    """As `KOpConv2D`, over `rank` spatial axes.
+
+    Args:
+        rank: number of spatial axes, 1, 2 or 3.
+        *args, **kwargs: those of `KOpConv2D`.
+    """
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

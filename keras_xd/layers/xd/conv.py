@@ -72,7 +72,12 @@ class ConvolutionXDLayer(SlidingXDLayer):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class XDConv(RankArgument, ConvolutionXDLayer, ConvolutionOfAnyRank):
-    """As `XDConv2D`, of any `rank`."""
+    """As `XDConv2D`, over `rank` spatial axes.
+
+    Args:
+        rank: number of spatial axes, 1, 2 or 3.
+        *args, **kwargs: those of `XDConv2D`.
+    """
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
