@@ -250,6 +250,8 @@ class MixedEmbedding(_MixedStructure, StructuredEmbedding):
 class _MixedCell:
     """What the two cells share; comes before the structured cell in the order of classes."""
 
+    fixed = ("family", "density", "sizes")
+
     def __init__(self, units, families, densities, learning_rates, **kwargs):
         super().__init__(units, "dense", learning_rates=learning_rates, **kwargs)
         self.structure = mixture.MixtureOptions.like(self.structure, families, densities)
