@@ -201,8 +201,9 @@ def search(
         space, optimizer, architecture_optimizer, loss, metrics, compile_options
     )
     _check_budget(space, compile_options)
-    x, y, data = one_call.held_out(x, y, data, None, 0)
     checks.check_samples(model, x, y, loss, data)
+    x, y, data = one_call.held_out(x, y, data, None, 0)
+    checks.check_parts(model, y, loss, data)
     trained = SearchModel(space)
     trained.compile(optimizer, architecture_optimizer, loss, metrics, mode=mode, **compile_options)
     same = {name: compile_options[name] for name in SHARED if name in compile_options}
@@ -225,9 +226,11 @@ def _chosen(setup, verbose, budget=4.0, seed=0, folder=None):
     """Return the result of a choice among search spaces."""
     seed = validation.nonnegative_integer(seed, "seed")
     budget = validation.positive_number(budget, "budget")
+    model, loss = setup.model, setup.compiled()["loss"]
+    checks.check_samples(model, setup.x, setup.y, loss, setup.data)
     x, y, data = one_call.held_out(setup.x, setup.y, setup.data, auto.SPLIT, seed)
     setup = dataclasses.replace(setup, x=x, y=y, data=data, seed=seed)
-    checks.check_samples(setup.model, x, y, setup.compiled()["loss"], data)
+    checks.check_parts(model, y, loss, data)
     *found, report = auto.select(setup, budget, folder, verbose)
     if verbose:
         print(report)

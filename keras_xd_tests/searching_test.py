@@ -540,6 +540,17 @@ def test_samples_are_checked_before_training(to, change, loss, message, rng):
         )
 
 
+@pytest.mark.parametrize("split", [None, 0.5])
+def test_samples_are_named_by_their_places_before_a_split(split, rng):
+    x, y = data(rng)
+    options = {"epochs": 1, "loss": LOSS, "validation_split": split}
+    with pytest.raises(ValueError, match="Received: 7 at index 30"):
+        keras_xd.search(backbone(), x, np.where(np.arange(len(y)) == 30, 7, y), **options)
+    x[29, 4] = np.nan
+    with pytest.raises(ValueError, match=r"Received: nan in sample 29, .*: x\[29, 4, 0\]"):
+        keras_xd.search(backbone(), x, y, **options)
+
+
 def checked(rng, outputs=3, samples=32, loss=LOSS, held=None, labels=None, **given):
     inputs = keras.Input((9, 1))
     model = keras.Model(inputs, keras.layers.Dense(outputs)(keras.layers.Flatten()(inputs)))
@@ -548,6 +559,7 @@ def checked(rng, outputs=3, samples=32, loss=LOSS, held=None, labels=None, **giv
     if held is not None:
         given["validation_data"] = (x[: len(held)], np.asarray(held))
     checks.check_samples(model, x, y, loss, given)
+    checks.check_parts(model, y, loss, given)
 
 
 def test_samples_that_only_warn(rng):
@@ -564,7 +576,9 @@ def test_samples_that_only_warn(rng):
     checked(rng, 4, loss="mse", labels=lambda y: np.zeros((len(y), 4)))
     checked(rng, loss=lambda y, outputs: y)
     tokens = keras.Sequential([keras.Input((9, 1)), keras.layers.Dense(3)])
-    checks.check_samples(tokens, np.zeros((32, 9, 1), int), np.zeros((32, 9), int), LOSS, {})
+    labels = np.zeros((32, 9), int)
+    checks.check_samples(tokens, np.zeros((32, 9, 1), int), labels, LOSS, {})
+    checks.check_parts(tokens, labels, LOSS, {})
 
 
 def test_a_split_of_arrays_is_that_of_keras(rng):

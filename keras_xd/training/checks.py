@@ -243,13 +243,19 @@ def _surroundings(callback):
 
 
 def check_samples(model, x, y, loss, data):
-    """Raise `ValueError`, or warn, of arrays that a training would go wrong with."""
+    """Raise `ValueError` for samples that a training would go wrong with, by their places."""
     if y is None:
         return
-    validation = data.get("validation_data")
-    held_out = tuple(validation)[:2] if isinstance(validation, (tuple, list)) else (None, None)
-    for name, part in {"x": x, "y": y, "validation_data": held_out}.items():
+    inputs, targets = _validation_arrays(data)
+    for name, part in {"x": x, "y": y, "validation_data": (inputs, targets)}.items():
         check_finite_data(part, name)
+    _classes_of(model, (y, targets), loss)
+
+
+def check_parts(model, y, loss, data):
+    """Raise `ValueError`, or warn, of too few samples or classes, when a part validates."""
+    if y is None:
+        return
     count, size = len(keras.tree.flatten(y)[0]), data.get("batch_size") or BATCH_SIZE
     if count < size:
         warnings.warn(
@@ -257,10 +263,21 @@ def check_samples(model, x, y, loss, data):
             f"{count} training samples, batch_size={size}",
             stacklevel=stacklevel(),
         )
+    _check_classes(*_classes_of(model, (y, _validation_arrays(data)[1]), loss))
+
+
+def _validation_arrays(data):
+    """Return inputs and targets for validation; `None` where they are no arrays."""
+    given = data.get("validation_data")
+    return tuple(given)[:2] if isinstance(given, (tuple, list)) else (None, None)
+
+
+def _classes_of(model, parts, loss):
+    """Return the class of each sample of parts, `None` where there is none."""
     outputs = getattr(model, "outputs", None) or ()
-    if len(outputs) == len(keras.tree.flatten(y)) == 1:
-        found = [_labels(v, loss, outputs[0].shape) for v in (y, held_out[1]) if v is not None]
-        _check_classes(*found)
+    if not len(outputs) == len(keras.tree.flatten(parts[0])) == 1:
+        return (None,)
+    return [_labels(part, loss, outputs[0].shape) for part in parts if part is not None]
 
 
 def _labels(y, loss, output):

@@ -3,11 +3,12 @@
     python examples/experiments/xd/unknown_order.py
     python examples/experiments/xd/unknown_order.py --tasks mnist1d --methods cnn xd --seeds 0 1
 
-MNIST-1D is made by `pip install mnist1d` (no download), the other data come with scikit-learn. Each
-seed draws weights, batches and the order; of columns the samples for testing too. Every method has
-the same updates of a task and one small search: three settings, each tried with the first seed for
-a third of the updates, of which the best accuracy on a fifth of the training samples counts. Then
-it is trained on all training samples. Finished runs are kept in the results and not repeated.
+MNIST-1D is made by `pip install mnist1d` (no download), the image segments come with `pip install
+river`, the other data with scikit-learn. Each seed draws weights, batches and the order; of columns
+the samples for testing too. Every method has the same updates of a task and one small search: three
+settings, each tried with the first seed for a third of the updates, of which the best accuracy on a
+fifth of the training samples counts. Then it is trained on all training samples. Finished runs are
+kept in the results and not repeated.
 """
 
 import dataclasses
@@ -62,6 +63,7 @@ class Task:
     methods: tuple = tuple(TITLES)
     epochs: int = 40
     batch_size: int = 100
+    module: str | None = None  # of a package that is in no extra and has the samples
 
 
 # Data
@@ -84,29 +86,42 @@ def digits(seed):
     return tuple(np.concatenate(pair) for pair in zip(train, validation, strict=True)), test
 
 
+def segments():
+    """Return 18 numbers on each of 2,310 segments of images, and what it shows, of 7 classes."""
+    from river import datasets
+
+    rows, names = zip(*datasets.ImageSegments(), strict=True)
+    return np.array([list(row.values()) for row in rows]), np.unique(names, return_inverse=True)[1]
+
+
 def columns(name, seed):
-    """Return a data set that comes with scikit-learn; the seed draws a quarter for testing."""
+    """Return samples with a quarter, which the seed draws, for testing."""
     from sklearn import datasets
     from sklearn.model_selection import train_test_split
 
-    x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    if name == "segments":
+        x, y = segments()
+    else:
+        x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
     y = (y > np.median(y)).astype(int) if name == "diabetes" else y
     x, test, y, labels = train_test_split(x, y, test_size=0.25, stratify=y, random_state=seed)
     mean, deviation = x.mean(axis=0), x.std(axis=0)
     return ((x - mean) / deviation, y), ((test - mean) / deviation, labels)
 
 
-def _columns(name, title):
-    return Task(title, functools.partial(columns, name), True, OF_COLUMNS, batch_size=32)
+def _columns(name, title, **more):
+    load = functools.partial(columns, name)
+    return Task(title, load, True, OF_COLUMNS, batch_size=32, **more)
 
 
 TASKS = {
-    "mnist1d": Task("MNIST-1D, shuffled", mnist1d),
-    "mnist1d_ordered": Task("MNIST-1D, in order", mnist1d, False),
+    "mnist1d": Task("MNIST-1D, shuffled", mnist1d, module="mnist1d.data"),
+    "mnist1d_ordered": Task("MNIST-1D, in order", mnist1d, False, module="mnist1d.data"),
     "digits": Task("digits, 64 pixels, shuffled", digits),
     "breast_cancer": _columns("breast_cancer", "breast cancer, 30 columns"),
     "wine": _columns("wine", "wine, 13 columns"),
     "diabetes": _columns("diabetes", "diabetes above the median, 10 columns"),
+    "segments": _columns("segments", "image segments, 18 columns", module="river"),
 }
 
 
@@ -316,11 +331,12 @@ def parse(arguments):
     parsing.add_runs(parser, SEEDS, TITLES)
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
-    if any(TASKS[name].load is mnist1d for name in options.tasks):
+    for module in filter(None, (TASKS[name].module for name in options.tasks)):
         try:
-            importlib.import_module("mnist1d.data")
+            importlib.import_module(module)
         except ImportError:
-            parser.error("the signals are made by a package: `pip install mnist1d`")
+            package = module.partition(".")[0]
+            parser.error(f"a package has the samples: `pip install {package}`")
     settings = {
         "seeds": list(SEEDS),
         "share": SHARE,

@@ -61,8 +61,14 @@ def test_a_setting_is_chosen_on_training_samples_that_are_not_trained_on(method,
     assert all(len(x) == 106 and share < 1 for x, share, _ in seen)
 
 
-def test_a_missing_package_is_named_before_anything_runs(monkeypatch, capsys, tmp_path):
-    monkeypatch.setitem(sys.modules, "mnist1d.data", None)  # as if it was not installed
-    with pytest.raises(SystemExit):
-        unknown_order.main(["--tasks", "mnist1d_ordered", "--output", str(tmp_path / "new")])
-    assert "pip install mnist1d" in capsys.readouterr().err and not (tmp_path / "new").exists()
+@pytest.mark.parametrize(
+    ("task", "module"), [("mnist1d_ordered", "mnist1d.data"), ("segments", "river")]
+)
+def test_a_missing_package_is_named_before_anything_runs(
+    task, module, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.setitem(sys.modules, module, None)  # as if it was not installed
+    with example_scripts.on_path(), pytest.raises(SystemExit):
+        unknown_order.main(["--tasks", task, "--output", str(tmp_path / "new")])
+    assert f"pip install {module.partition('.')[0]}" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
