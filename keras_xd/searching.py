@@ -33,7 +33,7 @@ SHARED = ("loss_weights", "weighted_metrics", "run_eagerly", "jit_compile", "ste
 
 @dataclasses.dataclass(frozen=True)
 class SearchResult:
-    """What `keras_xd.search(model, …)` returns, which has the attributes."""
+    """What `keras_xd.search` returns; its docstring says what the attributes are."""
 
     model: keras.Model
     search: SearchModel | None
