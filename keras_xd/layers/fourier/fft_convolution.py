@@ -11,6 +11,8 @@ from keras_xd.layers.fourier import resampling
 # A multiply–add of transforms takes about as long as so many of a depthwise convolution on a CPU,
 # forward and backward, as measured.
 TRANSFORM_COST = 4
+# And one of FFTs of all channels as long as so many of matrix products or full convolutions.
+FFT_COST = 10
 
 
 def direct(x, kernel, before, circular=False, masks=None, bins=None):
@@ -92,18 +94,107 @@ def fourier(x, kernel, before, circular=False, masks=None, bins=None):
 
 
 def correlate(x, kernel, offsets, groups=1):
-    """Return `y[t] = Σ_j x[t + offsets[j]] · kernel[j]` by FFT; `x` is zero outside of its
+    """Return `y[t] = Σ_j x[t + offsets[j]] · kernel[j]` by spectra; `x` is zero outside of its
     sizes.
     """
-    sizes, filters = tuple(x.shape[1:-1]), kernel.shape[-1]
-    lengths = correlation_lengths(sizes, offsets)
-    places = np.ravel_multi_index((-np.asarray(offsets) % lengths).T, lengths)
+    counts = correlation_multiply_adds(x.shape[1:], offsets, kernel.shape[-1], groups)
+    few = counts["products"] <= FFT_COST * counts["fft"]
+    few = few or transforms.are_matrix_products()
+    compute = _correlate_by_products if few else _correlate_by_transforms
+    y = compute(ops.cast(x, kernel.dtype), kernel, np.asarray(offsets), groups)
+    return ops.cast(y, x.dtype)
+
+
+def correlation_multiply_adds(shape, offsets, filters, groups=1):
+    """Return the multiply–adds of `correlate` for one sample, by matrix products and by FFT."""
+    *sizes, channels = shape
+    pairs, both = channels // groups * filters, channels + filters
+    lengths = _lengths(sizes, offsets)
+    points = math.prod(map(fast_length, lengths))
+    transform, kept = 0, 1
+    for axis, length in enumerate(lengths):
+        frequencies, parts = (length, 4) if axis else (length // 2 + 1, 2)
+        transform += kept * parts * frequencies * math.prod(sizes[axis:])
+        kept *= frequencies
+    return {
+        "products": both * transform + 4 * kept * pairs,
+        "fft": 2 * points * pairs + int(both * points * math.log2(max(points, 2))),
+    }
+
+
+def _correlate_by_products(x, kernel, offsets, groups):
+    """Transform each axis by a product with a matrix from the left, so that nothing large is
+    transposed; the axis of real and imaginary parts stands behind those that are transformed.
+    """
+    sizes, rank = x.shape[1:-1], len(x.shape) - 2
+    inputs, filters = kernel.shape[1], kernel.shape[2] // groups
+    lengths = _lengths(sizes, offsets)
+    frequencies = [np.arange(n if axis else n // 2 + 1) for axis, n in enumerate(lengths)]
+
+    def transform(y, points):
+        lead = groups
+        for axis, places in enumerate(points):
+            y = _product(_waves(frequencies[axis], places, lengths[axis], axis > 0), y, lead)
+            lead *= len(frequencies[axis])
+        return y
+
+    points, places = zip(*(np.unique(row, return_inverse=True) for row in offsets.T), strict=True)
+    counts = [len(values) for values in points]
+    places = np.ravel_multi_index(places, counts).astype("int32")
+    rows = ops.segment_sum(ops.reshape(kernel, (len(places), -1)), places, math.prod(counts))
+    rows = ops.transpose(ops.reshape(rows, (-1, inputs, groups, filters)), (2, 0, 3, 1))
+    rows = ops.reshape(transform(rows, [-values for values in points]), (-1, 2, filters, inputs))
+    # One real product for the complex one: (a + ib)(c + id) = (ac - bd) + i(ad + bc).
+    real, imaginary = ops.unstack(rows, axis=1)
+    columns = [(real, imaginary), (-imaginary, real)]
+    block = ops.concatenate([ops.concatenate(column, axis=1) for column in columns], axis=-1)
+
+    y = ops.reshape(x, (-1, *sizes, groups, inputs))
+    y = ops.transpose(y, (rank + 1, *range(1, rank + 1), rank + 2, 0))
+    y = transform(y, [np.arange(size) for size in sizes])
+    lead = block.shape[0]
+    y = ops.matmul(block, ops.reshape(y, (lead, 2 * inputs, -1)))
+    for axis in reversed(range(rank)):
+        rows, length = frequencies[axis], lengths[axis]
+        factors = np.full(len(rows), 1 / length)
+        if axis == 0:  # of which all frequencies but their own negatives stand for two
+            factors[(rows > 0) & (2 * rows != length)] *= 2
+        waves = _waves(rows, np.arange(sizes[axis]), length, axis > 0)
+        waves = waves * np.repeat(factors, 2)[:, None]
+        lead //= len(rows)
+        y = _product(waves.T, y, lead)
+    y = ops.reshape(y, (groups, *sizes, filters, -1))
+    y = ops.transpose(y, (rank + 2, *range(1, rank + 1), 0, rank + 1))
+    return ops.reshape(y, (-1, *sizes, groups * filters))
+
+
+def _waves(frequencies, points, length, is_complex):
+    """Return the matrix of a Fourier transform: (frequency, part) × (part, if complex, point)."""
+    angles = 2 * np.pi * (np.outer(frequencies, points) % length) / length
+    cosines, sines = np.cos(angles), np.sin(angles)
+    parts = [[cosines, sines], [-sines, cosines]] if is_complex else [[cosines], [-sines]]
+    matrix = np.stack([np.stack(row, axis=1) for row in parts], axis=1)
+    return matrix.reshape(2 * len(frequencies), -1)
+
+
+def _product(matrix, y, lead):
+    """Multiply the axis behind the first `lead` vectors' by a matrix."""
+    y = ops.reshape(y, (lead, matrix.shape[1], -1))
+    matrix = ops.convert_to_tensor(matrix, y.dtype)
+    return ops.matmul(matrix, y) if lead > 1 else ops.matmul(matrix, y[0])
+
+
+def _correlate_by_transforms(x, kernel, offsets, groups):
+    """Transform all axes by FFT."""
+    sizes, filters = x.shape[1:-1], kernel.shape[-1]
+    lengths = [fast_length(length) for length in _lengths(sizes, offsets)]
+    places = np.ravel_multi_index((-offsets % lengths).T, lengths)
     rows = ops.reshape(kernel, (len(places), -1))
     rows = ops.segment_sum(rows, places.astype("int32"), math.prod(lengths))
     rows = ops.reshape(ops.transpose(rows), (-1, *lengths))
 
     bins = [length // 2 + 1 for length in lengths]
-    spectra = _spectrum(ops.moveaxis(ops.cast(x, kernel.dtype), -1, 1), lengths, bins)
+    spectra = _spectrum(ops.moveaxis(x, -1, 1), lengths, bins)
     kept = tuple(spectra[0].shape[2:])
     inputs = x.shape[-1] // groups
     features = [ops.reshape(part, (-1, groups, inputs, math.prod(kept))) for part in spectra]
@@ -126,13 +217,13 @@ def correlate(x, kernel, offsets, groups=1):
     y = ops.transpose(ops.matmul(features, block), (2, 1, 3, 0))
     parts = [ops.reshape(part, (-1, filters, *kept)) for part in ops.split(y, 2, axis=2)]
     y = _inverse(*parts, lengths, lengths, bins)
-    return ops.cast(ops.moveaxis(_first_points(y, sizes), 1, -1), x.dtype)
+    return ops.moveaxis(_first_points(y, sizes), 1, -1)
 
 
-def correlation_lengths(sizes, offsets):
-    """Return the length of the FFT of each axis that `correlate` takes, a list."""
+def _lengths(sizes, offsets):
+    """Return the least length of the transform of each axis that `correlate` needs."""
     reach = np.abs(np.asarray(offsets)).max(axis=0)
-    return [fast_length(n + int(r)) for n, r in zip(sizes, reach, strict=True)]
+    return [n + int(r) for n, r in zip(sizes, reach, strict=True)]
 
 
 def reaches(taps, before):

@@ -23,8 +23,6 @@ KERNEL_SIZES = (3, 5, 7, 9)
 DILATIONS = (1, 3, 7, 15)
 RELAXATIONS = ("softmax", "gumbel")
 CONVOLUTIONS = ("auto", "direct", "fourier")
-# How much longer a multiply–add of transforms takes than one of convolutions, measured on a CPU.
-_FOURIER_COST = 10.0
 
 
 class DashConvolution(MixedConvolution):
@@ -97,7 +95,9 @@ class DashConvolution(MixedConvolution):
         return self._mixture(self.probabilities, x)
 
     def forms(self, input_shape: Shape) -> dict[str, int]:
-        """Return the multiply–adds of one sample in the forms `"direct"` and `"fourier"`."""
+        """Return the multiply–adds of one sample in the forms `"direct"` and `"fourier"`, each of
+        FFTs counted as ten, because it takes as long.
+        """
         return dict(self._plan_of(self._operation_shape(input_shape)[1:]).multiply_adds)
 
     def form(self, input_shape: Shape) -> str:
@@ -116,16 +116,15 @@ class DashConvolution(MixedConvolution):
         pairs = channels // self.groups * self.operation_filters
         places = math.prod(self.output_sizes(sizes))
         taps = sum(math.prod(taps) for _, _, taps, _ in direct)
-        points = math.prod(fft_convolution.correlation_lengths(sizes, offsets))
-        transforms = (channels + self.operation_filters) * points * math.log2(max(points, 2))
-        counts = {
+        spectra = fft_convolution.correlation_multiply_adds(
+            shape, offsets, self.operation_filters, self.groups
+        )
+        costs = {
             "direct": places * taps * pairs,
-            "fourier": int(2 * points * pairs + transforms),
+            "fourier": min(spectra["products"], fft_convolution.FFT_COST * spectra["fft"]),
         }
-        form = self.convolution
-        if form == "auto":
-            form = "direct" if counts["direct"] <= _FOURIER_COST * counts["fourier"] else "fourier"
-        return _Plan(tuple(shape), form, counts, direct, offsets, kept)
+        form = min(costs, key=costs.get) if self.convolution == "auto" else self.convolution
+        return _Plan(tuple(shape), form, costs, direct, offsets, kept)
 
     def forecast(self, input_shape: Shape) -> dict[str, int]:
         """Return the sizes the layer will have, as `MixedOperation2D.forecast` does."""

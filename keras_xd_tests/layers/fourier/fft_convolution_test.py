@@ -140,8 +140,17 @@ def test_long_kernels_are_cheaper_by_transform():
     assert convolution.expected_multiply_adds((8,), (8,), circular=True) == (64, 64)
 
 
-@pytest.mark.parametrize(("sizes", "groups"), [((7,), 1), ((5, 6), 2), ((3, 4, 5), 1)])
-def test_correlation_of_all_channels(sizes, groups, rng):
+@pytest.mark.parametrize(
+    ("sizes", "groups", "faster"),
+    [
+        ((7,), 1, "products"),
+        ((5, 6), 2, "products"),
+        ((3, 4, 5), 1, "products"),
+        ((301,), 2, "fft"),
+        ((3, 301), 1, "fft"),
+    ],
+)
+def test_correlation_of_all_channels(sizes, groups, faster, rng):
     rank, taps = len(sizes), 6
     x = rng.normal(size=(2, *sizes, 4)).astype("float32")
     kernel = rng.normal(size=(taps, 4 // groups, 6)).astype("float32")
@@ -159,6 +168,9 @@ def test_correlation_of_all_channels(sizes, groups, rng):
             place = slice(g * 6 // groups, (g + 1) * 6 // groups)
             expected[..., place] += part @ tap[:, place]
     found = convolution.correlate(x, kernel, offsets, groups)
+    counts = convolution.correlation_multiply_adds((*sizes, 4), offsets, 6, groups)
+    counts["fft"] *= convolution.FFT_COST
+    assert min(counts, key=counts.get) == faster
     assert found.shape == (2, *sizes, 6) and len(offsets[0]) == rank
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
 

@@ -112,8 +112,9 @@ def test_the_cheaper_form_is_chosen():
     assert [layer.form(shape) for layer in (few, many)] == ["direct", "fourier"]
     # 32 × 32 places, 81 taps for each of three dilations and 5 × 5 of those 15 apart, 32 pairs.
     assert many.forms(shape)["direct"] == 32 * 32 * 32 * (3 * 81 + 25)
-    # Transforms of 64 × 64 points of 4 channels and 8 filters, and the products of half of them.
-    assert many.forms(shape)["fourier"] == 2 * 64 * 64 * 32 + 12 * 64 * 64 * 12
+    # 62 × 62 points: 32 and then 62 frequencies of 4 channels and 8 filters, and their products.
+    transforms = 2 * 32 * 32 * 32 + 32 * 4 * 62 * 32
+    assert many.forms(shape)["fourier"] == 12 * transforms + 4 * 32 * 62 * 32
     asked = layers.DashConv2D(4, 3, padding="same", convolution="direct")
     assert asked.form(shape) == "direct"
 
