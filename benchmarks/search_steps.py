@@ -1,6 +1,7 @@
 """Time of one training step of a search, beside a plain fit step of the same rewritten model.
 
     python benchmarks/search_steps.py [--cases lenet fno] [--steps 10] [--rounds 5] [--dry-run]
+    python benchmarks/search_steps.py --starts [import resnet20 mixtures oracle] [--rounds 5]
 
 The plain step has one batch and gradients of all variables. Beside it stand the modes of
 `keras_xd.SearchModel`; the bilevel modes take a second batch, of architecture samples. Every
@@ -9,9 +10,12 @@ first step of each `fit` and without the first `fit`, which traces. `passes` are
 backward passes over one batch.
 """
 
+import functools
+import json
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import time
 
@@ -20,9 +24,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples")
 
 import keras
 import numpy as np
+import tensorflow as tf
 import timing
 
 import keras_xd
+from keras_xd import layers
 
 # passes, required: at most so many times the plain step
 MODES = {
@@ -109,6 +115,119 @@ def medians(name, options):
     return {name: 1e3 * statistics.median(found.seconds) for name, found in times.items()}
 
 
+def seconds(call):
+    """Return the seconds of the processor that a call takes."""
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def later(calls, rounds):
+    """Return the median seconds of the processor of calls that take turns, after two of each."""
+    times = timing.medians(calls, rounds, clock=time.process_time)
+    return {name: value / 1e3 for name, value in times.items()}
+
+
+def import_times(rounds):
+    """Import the package in a fresh process, after Keras."""
+    program = "import time, keras; start = time.process_time(); import keras_xd; "
+    command = [sys.executable, "-c", program + "print(time.process_time() - start)"]
+    texts = [subprocess.check_output(command, text=True) for _ in range(rounds)]
+    return [{"import keras_xd, after keras": statistics.median(map(float, texts))}]
+
+
+def resnet20_times(rounds):
+    """Train ResNet-20 plainly and in a joint search, at batch 32."""
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(32, 32, 32, 3)).astype("float32"), rng.integers(10, size=32)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    firsts, steps = {}, {}
+    for kind in ("ResNet-20", "XD"):
+        model, optimizers = keras_xd.models.resnet20((32, 32, 3), 10), ["adam"]
+        if kind == "XD":
+            model = keras_xd.SearchModel(keras_xd.rewrite(model, depth=3))
+            optimizers *= 2
+        model.compile(*optimizers, loss, jit_compile=False)
+        steps[f"{kind}, later step"] = lambda model=model: model.train_on_batch(*data)
+        firsts[f"{kind}, first step"] = seconds(steps[f"{kind}, later step"])
+    return [firsts, later(steps, rounds)]
+
+
+def mixture_times(rounds):
+    """Forward and backward of a convolution and of mixtures in its place, at batch 32."""
+    found = []
+    for shape in ((32, 32), (64,)):
+        rank = len(shape)
+        x = tf.constant(np.random.default_rng(0).normal(size=(32, *shape, 16)), "float32")
+        kinds = (getattr(keras.layers, f"Conv{rank}D"), getattr(layers, f"MixedOperation{rank}D"))
+        steps = {}
+        for kind in (*kinds, getattr(layers, f"DashConv{rank}D")):
+            for jit in (False, True):
+                layer = kind(16, 3, padding="same", use_bias=False)
+                name = f"{kind.__name__}, {'×'.join(map(str, shape))}{', XLA' * jit}"
+                steps[name] = functools.partial(gradient_step(layer, jit), x)
+        found.append(later(steps, rounds))
+    return found
+
+
+def gradient_step(layer, jit):
+    """Return a function that differentiates a layer's outputs by its weights and inputs."""
+
+    @tf.function(jit_compile=jit)
+    def step(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(tf.square(layer(x, training=True)))
+        return tape.gradient(loss, [x, *(v.value for v in layer.trainable_variables)])
+
+    return step
+
+
+def oracle_times(rounds):
+    """Propose points after 200 random ones, of a cell and of a hierarchical space."""
+    import keras_tuner
+    import tuner_integration
+
+    found = {}
+    for space in ("nas_bench_201_cell", "hierarchical_nas_bench_201"):
+        grammars = {"network": getattr(keras_xd.grammar.spaces, space)()}
+        oracle = tuner_integration.GrammarOracle(
+            grammars, keras_tuner.Objective("loss", "min"), TRIALS + rounds, seed=1,
+            initial_trials=TRIALS,
+        )  # fmt: skip
+        times = []
+        while len(times) < TRIALS + rounds:
+            asked = []
+            times.append(seconds(lambda o=oracle, found=asked: found.extend(o.ask())))
+            oracle.tell(asked[0], {"loss": float(asked[0].count("conv"))})
+        found[f"a proposal after {TRIALS} trials, {space}"] = statistics.median(times[TRIALS:])
+    return [found]
+
+
+STARTS = {
+    "import": import_times,
+    "resnet20": resnet20_times,
+    "mixtures": mixture_times,
+    "oracle": oracle_times,
+}
+TRIALS = 200
+
+
+def page_of_starts(options):
+    """Return the lines of the page of what a search begins with."""
+    rows = timing.head("what", "seconds of the processor", "times the first of its kind")
+    for part in options.starts or STARTS:
+        for times in timing.apart(__file__, [part, options.rounds], threads=1):
+            first = next(iter(times.values()))
+            for name, taken in times.items():
+                rows.append(timing.row(name, f"{taken:.3g}", f"{taken / first:.2f}"))
+    words = (
+        f"Written by `python benchmarks/search_steps.py --starts`; {timing.versions()}, one "
+        "thread, batch 32, float32, without XLA unless it is named; medians but of first steps."
+    )
+    return timing.page("What a search begins with", words, rows)
+
+
 def main(arguments=None):
     parser = timing.parser(__file__, __doc__)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
@@ -117,7 +236,15 @@ def main(arguments=None):
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, help="batch size, for a quick check")
     parser.add_argument("--size", type=int, help="size of the inputs, for a quick check")
+    parser.add_argument("--starts", nargs="*", choices=STARTS, help="only the page of starts")
     options = parser.parse_args(arguments)
+    if options.measure:
+        part, rounds = options.measure
+        print(json.dumps(STARTS[part](rounds)))
+        return None
+    if options.starts is not None:
+        options.output = options.output.with_name("search_starts.md")
+        return timing.write(options, page_of_starts(options))
     rows = timing.head("model", "batch", "step", "passes", "ms", "times the plain step", "target")
     for name in options.cases:
         times = medians(name, options)

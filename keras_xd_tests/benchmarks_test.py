@@ -16,7 +16,7 @@ from keras_xd import grammar, layers
 from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd_tests.example_scripts import BENCHMARKS, on_path
 
-NAMES = ("finalized", "first_search", "first_step", "formats", "long_kernels")
+NAMES = ("finalized", "first_search", "formats", "long_kernels")
 NAMES += ("low_rank", "nos", "quantized", "search_steps", "structured", "xd_conv")
 with on_path(BENCHMARKS):
     scripts = {name: importlib.import_module(name) for name in NAMES}
@@ -258,16 +258,15 @@ def small_lenet(shape, classes, **options):
     )
 
 
-def test_first_steps_are_measured(monkeypatch):
-    script = scripts["first_step"]
+def test_starts_are_measured(monkeypatch):
+    script = scripts["search_steps"]
     monkeypatch.setattr(keras_xd.models, "resnet20", small_lenet)
-    first, later = script.measure("XD", 1, 2, False)
-    assert first > later > 0
-    monkeypatch.setattr(script, "measure", lambda kind, depth, batch, jit: (depth + jit, batch))
-    lines = script.main(["--batch-size", "2", "--depth", "1", "--dry-run"])
-    for kind in ("XD", "Keras"):
-        rows = rows_of(lines, f"{kind} |")
-        assert [row[1:] for row in rows] == [["no", "1.0", "2.00"], ["yes", "2.0", "2.00"]]
+    monkeypatch.setattr(script, "TRIALS", 10)
+    monkeypatch.setattr(script.subprocess, "check_output", lambda command, text: "0.5\n")
+    lines = script.main("--starts import resnet20 oracle --rounds 1 --dry-run".split())
+    assert "| import keras_xd, after keras | 0.5 | 1.00 |" in lines
+    rows = rows_of(lines, "XD") + rows_of(lines, "a proposal after 10 trials")
+    assert len(rows) == 4 and all(float(row[1]) > 0 < float(row[2]) for row in rows)
 
 
 def test_steps_of_modes_are_measured(monkeypatch):

@@ -43,10 +43,10 @@ def check_types(function: Decorated) -> Decorated:
     if inspect.isclass(function):
         function.__init__ = check_types(function.__init__)  # type: ignore[method-assign]  # a class
         return function
-    signature = inspect.signature(function)
 
     @functools.wraps(function)
     def checked(*args, **kwargs):
+        signature = _signature(function)
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError:  # which the call raises by itself
@@ -71,6 +71,7 @@ def constructor_parameters(kind: typing.Any) -> dict[str, inspect.Parameter]:
     return dict(list(parameters.items())[1:])
 
 
+_signature = functools.cache(inspect.signature)
 _hints = functools.cache(functools.partial(typing.get_type_hints, include_extras=True))
 
 

@@ -1,9 +1,10 @@
 """Configurations of layers, read from the arguments of their constructors."""
 
+import functools
 import inspect
 import types
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self, Unpack
 
 import keras
@@ -44,18 +45,20 @@ class EarlierNames(keras.layers.Layer):
 
 
 class ClassSignature:
-    """The `__signature__` of a class, which its instances do not have: theirs is of `__call__`."""
+    """The `__signature__` of a class, found when it is first read; its instances do not have it,
+    as theirs is of `__call__`.
+    """
 
-    def __init__(self, signature: inspect.Signature):
-        self.signature = signature
+    def __init__(self, find: Callable[[type], inspect.Signature]):
+        self.find = functools.cache(find)
 
     def __get__(self, instance: Any, owner: type) -> inspect.Signature:
         if instance is not None:
             raise AttributeError("__signature__")
-        return self.signature
+        return self.find(owner)
 
 
-def _joined_signature(kind):
+def joined_signature(kind: Any) -> inspect.Signature:
     """Return a constructor's signature with the arguments that it hands on to those of its bases,
     and to that of the layer of Keras that the class is `like`.
     """
@@ -97,10 +100,7 @@ class ConfiguredLayer(EarlierNames):
     fixed: tuple[str, ...] = ()
     # A layer of Keras with the arguments that the class hands on.
     like: Any = None
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        cls.__signature__ = ClassSignature(_joined_signature(cls))
+    __signature__ = ClassSignature(joined_signature)
 
     def get_config(self) -> Config:
         config = super().get_config()

@@ -7,7 +7,7 @@ from typing import Any, Self, Unpack
 import keras
 
 from keras_xd.core import convolutions, validation
-from keras_xd.core.configured import ClassSignature, ConfiguredLayer
+from keras_xd.core.configured import ClassSignature, ConfiguredLayer, joined_signature
 from keras_xd.core.convolutions import ConvolutionOfAnyRank, RankArgument
 from keras_xd.core.searchable import NEUTRAL, SearchableLayer
 from keras_xd.core.type_aliases import (
@@ -46,10 +46,18 @@ class XDSeparableOptions(XDDepthwiseOptions, total=False):
     pointwise_constraint: Constraint
 
 
+def _with_search(kind):
+    """Return the signature of a constructor with the arguments of `DepthwiseXDLayer`'s search."""
+    found = dict(joined_signature(kind).parameters)
+    found |= {name: inspect.signature(DepthwiseXDLayer).parameters[name] for name in SEARCH}
+    return inspect.Signature(sorted(found.values(), key=lambda p: p.kind))
+
+
 class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
     """Base class of `XDSeparableConv` of every rank."""
 
     like = keras.layers.SeparableConv1D
+    __signature__ = ClassSignature(_with_search)
 
     def __init__(
         self,
@@ -93,13 +101,6 @@ class SeparableXDLayer(ConfiguredLayer, SearchableLayer):
             self.pointwise = XDConv(self.rank, self.filters, 1, **pointwise)
         else:
             self.pointwise = POINTWISE[self.rank](self.filters, 1, **pointwise)
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        found = dict(inspect.signature(cls).parameters)
-        found |= {name: inspect.signature(DepthwiseXDLayer).parameters[name] for name in SEARCH}
-        shown = inspect.Signature(sorted(found.values(), key=lambda p: p.kind))
-        cls.__signature__ = ClassSignature(shown)
 
     def build(self, input_shape: Shape) -> None:
         self.depthwise.build(input_shape)
