@@ -23,12 +23,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
 import keras
+import keras_tuner
 import numpy as np
-import tensorflow as tf
 import timing
+import xd_conv
 
 import keras_xd
-from keras_xd import layers
+import tuner_integration
 
 # passes, required: at most so many times the plain step
 MODES = {
@@ -123,13 +124,13 @@ def seconds(call):
 
 
 def later(calls, rounds):
-    """Return the median seconds of the processor of calls that take turns, after two of each."""
+    """Return the median seconds of the processor of calls that take turns."""
     times = timing.medians(calls, rounds, clock=time.process_time)
     return {name: value / 1e3 for name, value in times.items()}
 
 
 def import_times(rounds):
-    """Import the package in a fresh process, after Keras."""
+    """Import the package in fresh processes, after Keras."""
     program = "import time, keras; start = time.process_time(); import keras_xd; "
     command = [sys.executable, "-c", program + "print(time.process_time() - start)"]
     texts = [subprocess.check_output(command, text=True) for _ in range(rounds)]
@@ -137,79 +138,56 @@ def import_times(rounds):
 
 
 def resnet20_times(rounds):
-    """Train ResNet-20 plainly and in a joint search, at batch 32."""
+    """Train ResNet-20 plainly and in a joint search."""
     rng = np.random.default_rng(0)
     data = rng.normal(size=(32, 32, 32, 3)).astype("float32"), rng.integers(10, size=32)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    firsts, steps = {}, {}
-    for kind in ("ResNet-20", "XD"):
-        model, optimizers = keras_xd.models.resnet20((32, 32, 3), 10), ["adam"]
-        if kind == "XD":
-            model = keras_xd.SearchModel(keras_xd.rewrite(model, depth=3))
-            optimizers *= 2
-        model.compile(*optimizers, loss, jit_compile=False)
-        steps[f"{kind}, later step"] = lambda model=model: model.train_on_batch(*data)
-        firsts[f"{kind}, first step"] = seconds(steps[f"{kind}, later step"])
-    return [firsts, later(steps, rounds)]
+    plain = keras_xd.models.resnet20((32, 32, 3), 10)
+    search = keras_xd.SearchModel(keras_xd.rewrite(plain, depth=3))
+    plain.compile("adam", loss, jit_compile=False)
+    search.compile("adam", "adam", loss, jit_compile=False)
+    models = {"ResNet-20": plain, "XD": search}
+    steps = {name: functools.partial(m.train_on_batch, *data) for name, m in models.items()}
+    firsts = {f"{name}, first step": seconds(step) for name, step in steps.items()}
+    found = later(steps, rounds)
+    return [firsts, {f"{name}, later step": taken for name, taken in found.items()}]
 
 
 def mixture_times(rounds):
-    """Forward and backward of a convolution and of mixtures in its place, at batch 32."""
+    """Forward and backward of a convolution and of mixtures in its place."""
     found = []
-    for shape in ((32, 32), (64,)):
-        rank = len(shape)
-        x = tf.constant(np.random.default_rng(0).normal(size=(32, *shape, 16)), "float32")
-        kinds = (getattr(keras.layers, f"Conv{rank}D"), getattr(layers, f"MixedOperation{rank}D"))
+    for sizes in ((32, 32), (64,)):
         steps = {}
-        for kind in (*kinds, getattr(layers, f"DashConv{rank}D")):
+        for kind in ("Conv", "MixedOperation", "DashConv"):
             for jit in (False, True):
-                layer = kind(16, 3, padding="same", use_bias=False)
-                name = f"{kind.__name__}, {'×'.join(map(str, shape))}{', XLA' * jit}"
-                steps[name] = functools.partial(gradient_step(layer, jit), x)
+                home = keras.layers if kind == "Conv" else keras_xd.layers
+                layer = getattr(home, f"{kind}{len(sizes)}D")
+                steps[f"{kind}, {'×'.join(map(str, sizes))}{', XLA' * jit}"] = xd_conv.step_of(
+                    layer(16, 3, padding="same", use_bias=False), (32, 16, sizes), jit
+                )
         found.append(later(steps, rounds))
     return found
 
 
-def gradient_step(layer, jit):
-    """Return a function that differentiates a layer's outputs by its weights and inputs."""
-
-    @tf.function(jit_compile=jit)
-    def step(x):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            loss = tf.reduce_sum(tf.square(layer(x, training=True)))
-        return tape.gradient(loss, [x, *(v.value for v in layer.trainable_variables)])
-
-    return step
-
-
 def oracle_times(rounds):
-    """Propose points after 200 random ones, of a cell and of a hierarchical space."""
-    import keras_tuner
-    import tuner_integration
-
+    """Propose points after `TRIALS` random ones, of a cell and of a hierarchical space."""
     found = {}
     for space in ("nas_bench_201_cell", "hierarchical_nas_bench_201"):
         grammars = {"network": getattr(keras_xd.grammar.spaces, space)()}
-        oracle = tuner_integration.GrammarOracle(
-            grammars, keras_tuner.Objective("loss", "min"), TRIALS + rounds, seed=1,
-            initial_trials=TRIALS,
-        )  # fmt: skip
-        times = []
-        while len(times) < TRIALS + rounds:
-            asked = []
-            times.append(seconds(lambda o=oracle, found=asked: found.extend(o.ask())))
-            oracle.tell(asked[0], {"loss": float(asked[0].count("conv"))})
+        goal = keras_tuner.Objective("loss", "min")
+        oracle = tuner_integration.GrammarOracle(grammars, goal, TRIALS + rounds, seed=1)
+        oracle.initial_trials, times = TRIALS, []
+        for _ in range(TRIALS + rounds):
+            start = time.process_time()
+            (term,) = oracle.ask()
+            times.append(time.process_time() - start)
+            oracle.tell(term, float(term.count("conv")))
         found[f"a proposal after {TRIALS} trials, {space}"] = statistics.median(times[TRIALS:])
     return [found]
 
 
-STARTS = {
-    "import": import_times,
-    "resnet20": resnet20_times,
-    "mixtures": mixture_times,
-    "oracle": oracle_times,
-}
+STARTS = {"import": import_times, "resnet20": resnet20_times}
+STARTS |= {"mixtures": mixture_times, "oracle": oracle_times}
 TRIALS = 200
 
 
@@ -223,7 +201,7 @@ def page_of_starts(options):
                 rows.append(timing.row(name, f"{taken:.3g}", f"{taken / first:.2f}"))
     words = (
         f"Written by `python benchmarks/search_steps.py --starts`; {timing.versions()}, one "
-        "thread, batch 32, float32, without XLA unless it is named; medians but of first steps."
+        "thread, float32, batch 32, without XLA unless it is named; medians but of first steps."
     )
     return timing.page("What a search begins with", words, rows)
 
