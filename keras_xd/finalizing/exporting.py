@@ -20,6 +20,7 @@ def export(
     input_signature: Any = None,
     *,
     overwrite: bool = False,
+    calibration_data: Any = None,
     **kwargs: Any,
 ) -> None:
     """Export a model as it computes in inference, tried before the file gets its name.
@@ -42,6 +43,13 @@ def export(
         input_signature: a list of `keras.InputSpec`, one for each input; by default those of the
             model, with an unknown batch.
         overwrite: whether to overwrite what is at `filepath`.
+        calibration_data: arrays of typical inputs, of which at most 256 samples are used. With
+            them the file is in int8, with a scale for each channel of the weights, by the
+            quantizer of the runtime (`onnxruntime`, `nncf` for OpenVINO, `ai-edge-quantizer` for
+            LiteRT; the extra `int8`). Activations are in int8 too, in ranges from these samples,
+            unless that changes the outputs by more than 20 %, as it may where an operation
+            computes with frequencies; then the weights alone are. What was done and the change
+            are printed. Inputs and outputs stay float32.
         **kwargs: options of the format, as in `keras.Model.export`; with any the outputs are not
             compared, because some change them.
 
@@ -57,4 +65,5 @@ def export(
     if isinstance(model, SearchModel):
         model = model.model
     check_model(model)
-    export_model(model, filepath, format, verbose, input_signature, overwrite=overwrite, **kwargs)
+    options = {"overwrite": overwrite, "calibration_data": calibration_data, **kwargs}
+    export_model(model, filepath, format, verbose, input_signature, **options)

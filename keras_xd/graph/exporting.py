@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import math
 import os
 import pathlib
 import shutil
@@ -13,7 +14,7 @@ import numpy as np
 
 from keras_xd.core import files, transforms
 from keras_xd.core.searchable import check_finite, flatten_layers, is_graph
-from keras_xd.core.validation import check_export_path
+from keras_xd.core.validation import check_export_path, check_finite_data
 from keras_xd.core.warning_location import stacklevel
 from keras_xd.graph.cloning import build_config, layers_inside, view
 from keras_xd.graph.runtimes import FORMATS, written
@@ -30,6 +31,8 @@ _HALF_EPSILONS, _ROUNDINGS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}, 4
 # A file of more bytes that is so many times as large as the weights is worth a warning.
 _LARGE_FILE, _LARGE_RATIO = 2**18, 1.5
 _MAIN_FILE = "saved_model.pb"
+# Samples that are used for calibration, and the change of outputs in int8 that is warned of.
+_MOST_CALIBRATION, _CALIBRATION_BATCH, _LARGE_CHANGE = 256, 64, 0.2
 
 
 class InferenceModel(keras.Model):
@@ -57,6 +60,7 @@ def export(
     input_signature=None,
     *,
     overwrite=False,
+    calibration_data=None,
     call=None,
     **kwargs,
 ):
@@ -74,6 +78,7 @@ def export(
         input_signature, names = _signature(model, call)
     if not isinstance(input_signature, (list, tuple)):
         input_signature = [input_signature]
+    calibration = _calibration(calibration_data, input_signature, format, kind)
     inference = InferenceModel(model, names, kind.matrix_products)
     if "://" in str(filepath) and not kind.suffix:  # a store that TensorFlow alone writes to
         inference.export(filepath, format, verbose, input_signature, **kwargs)
@@ -84,6 +89,8 @@ def export(
         with _statistics_as_arrays(model):
             try:
                 _write_and_compare(inference, unfinished, format, input_signature, kwargs)
+                if calibration:
+                    quantized = _quantize(unfinished, kind, calibration, input_signature)
             except _Unusable as error:
                 batch = keras.tree.flatten(input_signature)[0].shape[0]
                 layer = _unusable_layer(model, unfinished, format, batch, kwargs)
@@ -95,6 +102,79 @@ def export(
             _move_folder(unfinished, filepath)
     if verbose is not False:
         print(f"Saved artifact at '{filepath}'.")
+        if calibration:
+            print(quantized)
+
+
+def _calibration(data, signature, format, kind):
+    """Return samples for calibration, each a flat list of arrays, or `None` without data."""
+    if data is None:
+        return None
+    if kind.quantize is None:
+        known = [name for name, each in FORMATS.items() if each.quantize is not None]
+        raise ValueError(
+            f"`calibration_data` makes a file of int8, which is one of the formats {known}. "
+            f"Received: format={format!r}"
+        )
+    specs, arrays = keras.tree.flatten(signature), keras.tree.flatten(data)
+    batch = specs[0].shape[0] or 1
+    shapes = [np.shape(array) for array in arrays]
+    if not (len(shapes) == len(specs) and all(map(_fits, shapes, specs))) or shapes[0][0] < batch:
+        raise ValueError(
+            f"`calibration_data` must be arrays of the inputs, of at least {batch} samples, of "
+            f"shapes {[tuple(spec.shape) for spec in specs]}. Received: arrays of shapes {shapes}"
+        )
+    check_finite_data(data, "calibration_data")
+    arrays = [
+        np.asarray(array, keras.backend.standardize_dtype(spec.dtype))
+        for array, spec in zip(arrays, specs, strict=True)
+    ]
+    count = min(shapes[0][0], _MOST_CALIBRATION)
+    if specs[0].shape[0] is None:
+        batch = min(count, _CALIBRATION_BATCH)  # LiteRT's ranges are means over batches
+    starts = range(0, count - batch + 1, batch)
+    return [[array[start : start + batch] for array in arrays] for start in starts]
+
+
+def _fits(shape, spec):
+    """Return whether samples of a shape are those of an input."""
+    sizes = zip(shape[1:], spec.shape[1:], strict=False)
+    return len(shape) == len(spec.shape) and all(known in (None, size) for size, known in sizes)
+
+
+def _quantize(path, kind, calibration, signature):
+    """Write a file again in int8; return in words what was done, and what it changes."""
+
+    def outputs():
+        found = [kind.run(path, sample, signature, None) for sample in calibration[:32]]
+        return np.concatenate([np.ravel(each) for sample in found for each in sample])
+
+    before = outputs()
+    original = [pathlib.Path(name) for name in written(path, kind)]
+    kept, change = [name.read_bytes() for name in original], math.inf
+    for samples in (calibration, None):
+        for name, content in zip(original, kept, strict=True):
+            name.write_bytes(content)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of what the quantizers use themselves
+                kind.quantize(path, samples, signature)
+            change = float(np.linalg.norm(outputs() - before) / max(np.linalg.norm(before), 1e-12))
+        except ImportError:
+            raise
+        except Exception as error:  # such as an operator that the runtime has not in int8
+            if samples is None:
+                raise _Unusable(error) from error
+        if change <= _LARGE_CHANGE:
+            break
+    else:
+        warnings.warn(
+            f"In int8 the outputs for the calibration data differ by {change:.0%} (root mean "
+            "square): measure the accuracy of the file before it is served.",
+            stacklevel=stacklevel(),
+        )
+    what = "weights alone" if samples is None else "weights and activations"
+    return f"In int8, {what}, its outputs for the calibration data differ by {change:.1%} (RMS)."
 
 
 @contextlib.contextmanager

@@ -1,6 +1,8 @@
 """The formats that models are exported to: how each is written, and run where it is served."""
 
+import contextlib
 import dataclasses
+import io
 import os
 import re
 import warnings
@@ -25,6 +27,9 @@ class Format:
         beside: endings of files that are written beside the file.
         write: a function of the model, the path and the signature, which writes the file; `None`
             for `keras.Model.export`.
+        quantize: a function of the path, a list of samples (each a flat list of arrays) and the
+            signature, which writes the file again in int8, without samples the weights alone;
+            `None` where no quantizer is known.
     """
 
     suffix: str
@@ -34,6 +39,7 @@ class Format:
     runtime: str
     beside: tuple[str, ...] = ()
     write: Callable | None = None
+    quantize: Callable | None = None
 
 
 def run_saved_model(path, samples, signature, expected):
@@ -55,13 +61,38 @@ def run_litert(path, samples, signature, expected):
 
             Interpreter = tf.lite.Interpreter
         runner = Interpreter(path).get_signature_runner()
-    taken = sorted(runner.get_input_details(), key=_numbered)
-    names = [getattr(spec, "name", None) for spec in keras.tree.flatten(signature)]
-    names = names if set(names) == set(taken) else taken
-    outputs = runner(**dict(zip(names, keras.tree.flatten(samples), strict=True)))
+    outputs = runner(**_named(runner.get_input_details(), signature, keras.tree.flatten(samples)))
     if isinstance(expected, dict) and set(expected) == set(outputs):
         return keras.tree.flatten({name: outputs[name] for name in expected})
     return [outputs[name] for name in sorted(outputs, key=_numbered)]
+
+
+def quantize_litert(path, samples, signature):
+    """Write a LiteRT file in int8, with inputs and outputs as before."""
+    from ai_edge_litert.interpreter import Interpreter
+    from ai_edge_quantizer import algorithm_manager, qtyping, quantizer, recipe
+
+    ((name, taken),) = Interpreter(path).get_signature_list().items()
+    ranges, static = None, samples is not None
+    plan = quantizer.Quantizer(
+        path, recipe.static_wi8_ai8() if static else recipe.weight_only_wi8_afp32()
+    )
+    if static:
+        for operation in (qtyping.TFLOperationName.INPUT, qtyping.TFLOperationName.OUTPUT):
+            kept = algorithm_manager.AlgorithmName.NO_QUANTIZE
+            plan.update_quantization_recipe(".*", operation, algorithm_key=kept)
+        samples = [_named(taken["inputs"], signature, sample) for sample in samples]
+        ranges = plan.calibrate({name: samples})
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints sizes
+        plan.quantize(ranges).export_model(path, overwrite=True)
+
+
+def _named(taken, signature, values):
+    """Return the arrays by the names of the inputs of a LiteRT file."""
+    taken = sorted(taken, key=_numbered)
+    names = [getattr(spec, "name", None) for spec in keras.tree.flatten(signature)]
+    names = names if set(names) == set(taken) else taken
+    return dict(zip(names, values, strict=True))
 
 
 def run_onnx(path, samples, signature, expected):
@@ -73,6 +104,29 @@ def run_onnx(path, samples, signature, expected):
     session = onnxruntime.InferenceSession(path)
     taken = [value.name for value in session.get_inputs()]
     return session.run(None, dict(zip(taken, keras.tree.flatten(samples), strict=True)))
+
+
+def quantize_onnx(path, samples, signature):
+    """Write an ONNX file in int8, with operators that quantize and dequantize (QDQ)."""
+    import onnxruntime
+    from onnxruntime.quantization import quantize_dynamic, quantize_static
+    from onnxruntime.quantization.calibrate import CalibrationDataReader
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    taken = [value.name for value in onnxruntime.InferenceSession(path).get_inputs()]
+    feeds = iter([dict(zip(taken, sample, strict=True)) for sample in samples or ()])
+
+    class Samples(CalibrationDataReader):
+        def get_next(self):
+            return next(feeds, None)
+
+    prepared = f"{path}.prepared"
+    quant_pre_process(path, prepared, skip_symbolic_shape=True)
+    if samples is None:
+        quantize_dynamic(prepared, path, op_types_to_quantize=["MatMul", "Gemm"], per_channel=True)
+    else:
+        quantize_static(prepared, path, Samples(), per_channel=True)
+    os.remove(prepared)
 
 
 def write_onnx(model, path, signature, **kwargs):
@@ -123,6 +177,23 @@ def write_openvino(model, path, signature, **kwargs):
         results = [outputs[index] for index in sorted(outputs)]
         converted = openvino.Model(results, converted.get_parameters(), model.name)
     openvino.serialize(converted, path)
+
+
+def quantize_openvino(path, samples, signature):
+    """Write an OpenVINO file in int8."""
+    import nncf
+    import openvino
+
+    model = openvino.Core().read_model(path)
+    if samples is None:
+        found = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
+    else:
+        found = nncf.quantize(model, nncf.Dataset(samples), subset_size=len(samples))
+    # Beside the file, whose numbers are still read.
+    beside = path.replace(".xml", "-int8.xml")
+    openvino.save_model(found, beside, compress_to_fp16=False)
+    for ending in (".xml", ".bin"):
+        os.replace(beside.replace(".xml", ending), path.replace(".xml", ending))
 
 
 def run_torch(path, samples, signature, expected):
@@ -193,11 +264,19 @@ def _numbered(name):
 
 
 _EVERY = ("tensorflow", "jax", "torch")
+_LITERT = ("tensorflow", "torch")
 FORMATS = {
     "tf_saved_model": Format("", ("tensorflow", "jax"), run_saved_model, False, "TensorFlow"),
-    "onnx": Format(".onnx", _EVERY, run_onnx, True, "onnxruntime", write=write_onnx),
-    "openvino": Format(".xml", _EVERY, run_openvino, True, "openvino", (".bin",), write_openvino),
-    "litert": Format(".tflite", ("tensorflow", "torch"), run_litert, True, "ai-edge-litert"),
+    "onnx": Format(
+        *(".onnx", _EVERY, run_onnx, True, "onnxruntime"), (), write_onnx, quantize_onnx
+    ),
+    "openvino": Format(
+        *(".xml", _EVERY, run_openvino, True, "openvino"),
+        *((".bin",), write_openvino, quantize_openvino),
+    ),
+    "litert": Format(
+        *(".tflite", _LITERT, run_litert, True, "ai-edge-litert"), quantize=quantize_litert
+    ),
     "torch": Format(".pt2", ("torch",), run_torch, False, "torch.export", write=write_torch),
     "stablehlo": Format(
         ".stablehlo", ("jax",), run_stablehlo, False, "jax.export", write=write_stablehlo

@@ -3,6 +3,7 @@
 import errno
 import importlib.util
 import os
+import re
 import shutil
 import warnings
 
@@ -16,6 +17,7 @@ import keras_xd
 from keras_xd.core import files
 from keras_xd.graph import exporting
 from keras_xd.graph.exporting import InferenceModel
+from keras_xd.graph.runtimes import FORMATS
 from keras_xd_tests import sample_models
 
 RELATIVE_ERROR = 1e-5
@@ -427,3 +429,61 @@ def test_a_full_disk_is_told_and_not_laid_on_the_model(error, tmp_path, monkeypa
     with pytest.raises(OSError, match=f"TMPDIR.*Nothing.*{type(error).__name__}") as raised:
         exporting.export(model, tmp_path / "m")
     assert raised.value.errno == errno.ENOSPC and not list(tmp_path.iterdir())
+
+
+def wide_model():
+    stack = [
+        keras.Input((8, 8, 3), name="image"),
+        layers.Conv2D(48, 3, activation="relu", name="first"),
+        layers.Conv2D(64, 3, activation="relu"),
+        layers.Flatten(),
+        layers.Dense(10),
+    ]
+    return keras.Sequential(stack)
+
+
+def file_bytes(path):
+    return sum(file.stat().st_size for file in (path, path.with_suffix(".bin")) if file.exists())
+
+
+@pytest.mark.parametrize("name", ["m.onnx", "m.xml", "m.tflite"])
+@pytest.mark.parametrize("searched", [False, True])
+def test_int8_by_the_quantizers_of_the_runtimes(name, searched, tmp_path, capsys, rng):
+    model = wide_model()
+    if searched:
+        model = keras_xd.finalize(keras_xd.rewrite(model, only="first"), form="spectrum")
+    format = {".onnx": "onnx", ".xml": "openvino", ".tflite": "litert"}[name[1:]]
+    images = rng.normal(size=(40, 8, 8, 3)).astype("float32")
+    whole, small = tmp_path / name, tmp_path / f"small_{name}"
+    keras_xd.export(model, whole, format, verbose=False)
+    keras_xd.export(model, small, format, calibration_data=images)
+    done = re.search(
+        r"In int8, (.*), its outputs .* differ by (.*)% \(RMS\)", capsys.readouterr().out
+    )
+    assert searched or done[1] == "weights and activations"
+    assert float(done[2]) <= 20
+    assert file_bytes(small) < (0.75 if searched else 0.45) * file_bytes(whole)
+    signature = [keras.InputSpec(shape=(None, 8, 8, 3), name="image")]
+    actual = FORMATS[format].run(str(small), [images], signature, None)[0]
+    expected = model.predict(images, verbose=0)
+    assert np.linalg.norm(actual - expected) < 0.2 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize(
+    ("format", "shape", "message"),
+    [
+        ("tf_saved_model", (4, 8, 8, 3), "'onnx', 'openvino', 'litert'.*format='tf_saved_model'"),
+        ("onnx", (4, 8, 8), r"shapes \[\(None, 8, 8, 3\)\]. Received: .*\(4, 8, 8\)"),
+        ("onnx", (0, 8, 8, 3), "at least 1 samples"),
+    ],
+)
+def test_calibration_data_that_do_not_fit(format, shape, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        path = tmp_path / "m.onnx"
+        keras_xd.export(wide_model(), path, format, calibration_data=np.zeros(shape, "float32"))
+
+
+def test_calibration_data_are_finite(tmp_path):
+    images = np.full((4, 8, 8, 3), np.nan, "float32")
+    with pytest.raises(ValueError, match="`calibration_data` must be finite"):
+        keras_xd.export(wide_model(), tmp_path / "m.onnx", "onnx", calibration_data=images)
