@@ -165,7 +165,6 @@ def page(settings, runs, written):
         f"Every method has {settings['epochs']} epochs of equally many updates; the model "
         "of the epoch with the best validation is tested, a search as its finalized model.",
         table(runs),
-        _missing(runs),
         "Lower is better.",
         "Test pieces, in nats per step, seed by seed:",
         differences(runs),
@@ -173,12 +172,6 @@ def page(settings, runs, written):
         "## Settings",
         reporting.points(lines),
     )
-
-
-def _missing(runs):
-    """Return a sentence with the methods of which there is no run."""
-    names = [f"`{name}`" for name in NAMES if name not in {run["method"] for run in runs}]
-    return f"Not measured: {', '.join(names)}." if names else ""
 
 
 METHODS = tuple(NAMES)
