@@ -63,7 +63,7 @@ def test_speeds_are_measured_in_turns(arguments, monkeypatch):
         return {"step": float(len(called)), "memory": 1, "calls": {"runtime": "", "1": 1, "32": 1}}
 
     monkeypatch.setattr(importlib.import_module("timing"), "apart", apart)
-    methods = ["xd", "paper"]
+    methods = ["xd", "fourier"]
     speed = [*arguments, "--measure-speed", "2", "--methods", *methods]
     for _ in range(2):  # nothing is left to do the second time
         runs = experiment.main(speed).runs
