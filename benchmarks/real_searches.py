@@ -40,12 +40,12 @@ STRATEGIES = ("bayesian", "evolution", "random", "keras_tuner")
 
 
 def initial_points(name, task, seed):
-    """Return the first points of all strategies: pairs of values and KerasTuner's own values."""
+    """Return the values of the first points of all strategies."""
     rng = np.random.default_rng([seed, len(name)])
     found = {}
     while len(found) < INITIAL:
-        values, given = real_tasks.drawn(task, rng)
-        found.setdefault(real_tasks.identity(task, values), (values, given))
+        values = {"term": str(task.space.sample(rng))}
+        found.setdefault(real_tasks.identity(task, values), values)
     return list(found.values())
 
 
@@ -68,12 +68,12 @@ def own_oracle(name, task, seed, trials, folder):
         MOST * trials,
         num_initial_points=INITIAL,
         seed=seed + 1,
-        hyperparameters=real_tasks.hyperparameters(task),
+        hyperparameters=real_tasks.hyperparameters(),
     )
     oracle.verbose = 0
-    oracle.first = [given for _, given in points]
+    oracle.first = list(map(real_tasks.given, points))
     oracle._set_project_dir(str(folder), f"{name}-keras_tuner-{seed}")
-    known = dict(enumerate(values for values, _ in points))
+    known = dict(enumerate(points))
 
     def values(number, given):
         return known.get(number) or real_tasks.decoded(task, given)
@@ -96,7 +96,7 @@ def search(scores, name, strategy, seed, trials, folder):
         MOST * trials,
         strategy,
         initial_trials=INITIAL,
-        initial_terms=[values for values, _ in initial_points(name, task, seed)],
+        initial_terms=initial_points(name, task, seed),
         seed=seed,
     )
     oracle.open_project(folder, f"{name}-{strategy}-{seed}")
@@ -219,6 +219,8 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     if options.trials <= INITIAL:
         parser.error(f"--trials must exceed the {INITIAL} random ones")
+    if "keras_tuner" in options.strategies and options.tasks != ["cells"]:
+        parser.error("keras_tuner searches cells alone: give the other --strategies")
     if options.share < 0:
         parser.error("--share must be at least 0")
     records = options.output.with_suffix(".json")

@@ -61,7 +61,6 @@ class Task:
     epochs: int
     batch: int = 64
     rate: float = 1e-2
-    choices: int | None = None  # hyperparameters of KerasTuner; `None` for one an edge
     seconds: float = 0.0  # of the processor, that every search uses at least
     test: int = 0  # images; a task that has some is scored by its error, not by its loss
 
@@ -88,7 +87,6 @@ TASKS = {
         2000,
         1,
         batch=32,
-        choices=100,
         test=4000,
     ),
 }
@@ -308,72 +306,30 @@ class Scores:
         return self.rows[name, network]
 
 
-class Choices:
-    """Takes the choices of a derivation from numbers in [0, 1), further ones from a generator.
-
-    It stands for a `numpy.random.Generator` in `Grammar.sample`, which only asks for `random()`.
-    """
-
-    def __init__(self, given, rng):
-        self.given, self.rng, self.made = list(given), rng, []
-
-    def random(self):
-        """Return the next number."""
-        place = len(self.made)
-        self.made.append(self.given[place] if place < len(self.given) else self.rng.random())
-        return self.made[-1]
-
-    def integers(self, *arguments):
-        raise NotImplementedError("productions are drawn by weight")
-
-    bytes = integers
-
-
-def hyperparameters(task):
-    """Return KerasTuner's hyperparameters of a task: a choice an edge, or choices of a derivation.
-
-    As in grammatical evolution a number is a choice among the productions that are possible.
-    """
+def hyperparameters():
+    """Return KerasTuner's hyperparameters of a cell: a choice an edge."""
     found = kt.HyperParameters()
-    if task.choices is None:
-        for edge in range(6):
-            found.Choice(f"edge{edge}", OPERATIONS)
-    else:
-        for number in range(task.choices):
-            found.Float(f"choice{number}", 0.0, 1.0)
+    for edge in range(6):
+        found.Choice(f"edge{edge}", OPERATIONS)
     return found
 
 
 def decoded(task, given):
-    """Return the values, a term, of KerasTuner's hyperparameters.
+    """Return the values, a term, of KerasTuner's hyperparameters of a cell.
 
-    A cell that does not connect gets the identity from its input to its output. A derivation with
-    more choices than hyperparameters makes the others at random, always the same ones.
+    A cell that does not connect gets the identity from its input to its output.
     """
-    if task.choices is None:
-        operations = [given[f"edge{edge}"] for edge in range(6)]
+    operations = [given[f"edge{edge}"] for edge in range(6)]
+    term = task.space.parse(cell_text(operations))
+    try:
+        task.space.check(term)
+    except ValueError:
+        operations[DIRECT] = "id"
         term = task.space.parse(cell_text(operations))
-        try:
-            task.space.check(term)
-        except ValueError:
-            operations[DIRECT] = "id"
-            term = task.space.parse(cell_text(operations))
-    else:
-        numbers = [min(given[f"choice{i}"], math.nextafter(1.0, 0.0)) for i in range(task.choices)]
-        term = task.space.sample(Choices(numbers, np.random.default_rng(0)))
     return {"term": str(term)}
 
 
-def drawn(task, rng):
-    """Draw a point; return its values, and KerasTuner's hyperparameters for them."""
-    if task.choices is None:
-        term = task.space.sample(rng)
-        names = [argument.operator for argument in term.arguments]
-        given = {f"edge{edge}": name for edge, name in enumerate(names)}
-    else:
-        choices = Choices((), rng)
-        term = task.space.sample(choices)
-        # What a short derivation does not ask for does not matter.
-        numbers = [*choices.made, *rng.random(task.choices)][: task.choices]
-        given = {f"choice{number}": value for number, value in enumerate(numbers)}
-    return {"term": str(term)}, given
+def given(values):
+    """Return KerasTuner's hyperparameters for the values of a cell."""
+    edges = grammar.parse(values["term"]).arguments
+    return {f"edge{number}": edge.operator for number, edge in enumerate(edges)}

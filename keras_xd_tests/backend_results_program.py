@@ -16,7 +16,6 @@ import keras
 from keras_xd_tests import backend_program, backend_spaces_program, programs
 from keras_xd_tests.graph import runtimes_program
 from keras_xd_tests.training import device_program
-from keras_xd_tests.training.backends import backend_module_program
 
 ON_TWO_DEVICES = {"tensorflow": "mirrored", "jax": "data_parallel"}
 
@@ -60,7 +59,6 @@ def main(folder):
             formats = folder / f"formats_{backend}"
             formats.mkdir()
             found["formats"] = runtimes_program.results(formats)
-            found["module"] = backend_module_program.results()
         found["saved"] = backend_program.saved_by(programs.BACKENDS, folder)
     if backend in ON_TWO_DEVICES:
         found["devices"] = {"one": one, "two": device_program.run_all(ON_TWO_DEVICES[backend])}

@@ -14,7 +14,6 @@ from scipy import fft
 from datasets.plain_files import read_matlab
 
 VISCOSITY = 1e-3
-AXES = (-2, -1)
 LONGEST_STEP = 0.05
 COURANT = 0.5  # part of a cell that the flow may cross in one step
 

@@ -54,11 +54,6 @@ def count(number, noun):
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def panel(axes, letter, title):
-    """Give a panel its letter and title, as papers do."""
-    axes.set_title(f"{letter}  {title}", loc="left")
-
-
 def plain_image(axes, values, **options):
     """Draw an image without ticks, with a border."""
     drawn = axes.imshow(values, **options)

@@ -42,7 +42,6 @@ def numbers(found):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_draws_what_it_has_measured(name, tmp_path, monkeypatch, capsys):
-    monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
     one_block = functools.partial(keras_xd.models.fno, blocks=1)
     monkeypatch.setattr(keras_xd.models, "fno", one_block)
     found = scripts[name].main(["--small", "--output", str(tmp_path)])

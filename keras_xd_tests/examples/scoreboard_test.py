@@ -17,12 +17,6 @@ choice = example_scripts.load("experiments.scoreboard.choice")
 redraw = example_scripts.load("redraw")
 
 
-@pytest.fixture(autouse=True)
-def without_data(monkeypatch):
-    for name in ("KERAS_XD_DATA_DIR", "TFDS_DATA_DIR"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def shallow(monkeypatch):
     """Networks of two levels or one block, which are those of more but for the number."""

@@ -50,47 +50,6 @@ def assert_rows(times, packed, dense, rng):
     np.testing.assert_allclose(rows, dense[indices], atol=1e-5 * np.abs(dense).max())
 
 
-@pytest.mark.parametrize(("family", "shape", "sizes"), CASES[:-1])
-def test_results_get_the_variance_asked_for(family, shape, sizes):
-    rng = np.random.default_rng(3)
-    times = structured_product(family, shape[1], shape[0], sizes)
-    x = rng.normal(size=(64, shape[1])).astype("float32")
-    draws = 60
-    squares = []
-    for _ in range(draws):
-        factors = [
-            keras.ops.convert_to_tensor(factor.astype("float32"))
-            for factor in times.initial(1.7, rng)
-        ]
-        found = keras.ops.convert_to_numpy(times.apply(factors, keras.ops.convert_to_tensor(x)))
-        squares.append(float(np.mean(np.square(found))))
-    expected, deviation = 1.7 * float(np.mean(np.square(x))), np.std(squares) / draws**0.5
-    assert deviation < 0.1 * expected
-    assert abs(np.mean(squares) - expected) < 4 * deviation + 1e-3
-
-
-@pytest.mark.parametrize(
-    ("family", "sizes", "message"),
-    [
-        ("tensor", {}, "`family` must be one of"),
-        ("low_rank", {}, r"sizes of a low_rank matrix are \['rank'\]. Received: sizes={}"),
-        ("monarch", {"blocks": 4, "rank": 1}, "sizes of a monarch matrix"),
-        ("monarch", {"blocks": 5}, "must divide rows and columns. Received: blocks=5"),
-        ("low_rank", {"rank": 13}, "at most the smaller side of the matrix. Received: rank=13"),
-        ("blast", {"blocks": 2, "rank": 0}, "rank=0"),
-        ("kaleidoscope", {"radix": (4, 4)}, "must multiply to at least 20"),
-        (
-            "block_tensor_train",
-            {"row_factors": (4, 4), "column_factors": (6, 2), "rank": 2},
-            "multiply to the rows and columns",
-        ),
-    ],
-)
-def test_sizes_that_do_not_fit(family, sizes, message):
-    with pytest.raises(ValueError, match=message):
-        structured_product(family, 12, 20, sizes)
-
-
 @pytest.mark.parametrize(
     ("family", "sizes", "expected"),
     [

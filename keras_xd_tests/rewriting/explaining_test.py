@@ -10,11 +10,10 @@ from keras_xd.rewriting.explaining import described_layers
 from keras_xd_tests.core.compile_config_test import user_warnings
 
 
-def partly_unknown(convolutions=1):
-    """A model with convolutions at unknown sizes, and one after them whose size is known."""
-    inputs = x = keras.Input((None, None, 3), name="image")
-    for number in range(convolutions):
-        x = keras.layers.Conv2D(4, 3, padding="same", name=f"open{number}")(x)
+def partly_unknown():
+    """A model with a convolution at unknown sizes, and one after it whose size is known."""
+    inputs = keras.Input((None, None, 3), name="image")
+    x = keras.layers.Conv2D(4, 3, padding="same", name="open0")(inputs)
     x = keras.layers.GlobalAveragePooling2D(keepdims=True)(x)
     return keras.Model(inputs, keras.layers.Conv2D(2, 1, name="known")(x), name="partly")
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd.core.searchable import architecture_variables
 from keras_xd.training import checks
 from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense
@@ -39,24 +38,6 @@ def test_first_epoch_of_cooldown(options, trained, epochs, initial_epoch, expect
     search = search_model(**options)
     search.search_optimizer.epochs.assign(trained)
     assert checks.first_cooldown_epoch(search, epochs, initial_epoch) == expected
-
-
-@pytest.mark.parametrize(
-    ("options", "trained", "epochs", "message"),
-    [
-        ({"cooldown_epochs": 2}, 0, 2, "epochs=2, cooldown_epochs=2, 0 epochs of warm-up"),
-        ({"cooldown_epochs": 3}, 9, 1, "epochs=1, cooldown_epochs=3, 0 epochs of warm-up"),
-        ({"cooldown_epochs": 1, "warmup_epochs": 3}, 1, 3, "epochs=3.*2 epochs of warm-up"),
-    ],
-)
-def test_an_epoch_must_be_left_for_the_architecture(options, trained, epochs, message):
-    search = search_model(**options)
-    search.search_optimizer.epochs.assign(trained)
-    with pytest.raises(ValueError, match=f"`epochs` must leave an epoch.*Received: {message}"):
-        checks.first_cooldown_epoch(search, epochs, 0)
-    architecture_variables(search)[0].trainable = False
-    expected = epochs - options["cooldown_epochs"]
-    assert checks.first_cooldown_epoch(search, epochs, 0) == expected
 
 
 def _classifier(activation, to=None):

@@ -28,12 +28,9 @@ def data():
     return np.random.default_rng(0).normal(size=(8, 6)), np.arange(8) % 3
 
 
-only_tensorflow = pytest.mark.skipif(
-    keras.config.backend() != "tensorflow", reason="only TensorFlow traces again for new variables"
-)
+pytestmark = pytest.mark.tensorflow("traces again for new variables")
 
 
-@only_tensorflow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_a_step_is_traced_once(jit_compile):
     model = search(["accuracy"], weighted_metrics=["accuracy"], jit_compile=jit_compile)
@@ -44,7 +41,6 @@ def test_a_step_is_traced_once(jit_compile):
     assert Counted.traces == 2
 
 
-@only_tensorflow
 def test_metrics_begin_at_zero():
     model = search(["accuracy"])
     x, y = data()

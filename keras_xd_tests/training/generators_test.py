@@ -1,5 +1,7 @@
 """Searches on Python generators: which batches, how many, what needs a length."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -7,27 +9,21 @@ from keras_xd.training.bilevel_dataset import with_steps
 from keras_xd_tests.training.gated_dense import classification_data, small_search
 
 
-def batches(start, count=None, size=2, drawn=None):
-    """Yield batches of consecutive numbers and their negatives, `count` of them or without end."""
-    number = 0
-    while count is None or number < count:
+def batches(start, size=2, drawn=None):
+    """Yield batches of consecutive numbers and their negatives, without end."""
+    for number in itertools.count():
         if drawn is not None:
             drawn.append(number)
         values = start + np.arange(size * number, size * (number + 1), dtype="float32")
         yield values, -values
-        number += 1
 
 
-def samples(count=None, size=4, drawn=None):
+def samples(count=None, size=4):
     """Yield batches of the classification data, again and again or `count` of them."""
     x, y = classification_data(8 * size)
-    number = 0
-    while count is None or number < count:
-        if drawn is not None:
-            drawn.append(number)
+    for number in itertools.count() if count is None else range(count):
         part = slice(number % 8 * size, (number % 8 + 1) * size)
         yield x[part], y[part]
-        number += 1
 
 
 def test_batches_alternate_and_none_is_drawn_ahead():

@@ -77,15 +77,6 @@ def moved(before, after):
 
 
 @pytest.mark.parametrize("make", MODELS)
-def test_pattern_matches_architecture_variables_only(make):
-    model = make()
-    optimizer = architecture_optimizer(model, "sgd", "adam")
-    chosen = [v for v in model.variables if optimizer.optimizer_map(v).name == "architecture"]
-    assert identities(chosen) == identities(architecture_variables(model))
-    assert isinstance(optimizer, keras.optimizers.MultiOptimizer)
-
-
-@pytest.mark.parametrize("make", MODELS)
 def test_each_group_moves_by_its_own_optimizer(make):
     model = make()
     x, y = classification_data()

@@ -92,3 +92,6 @@ def test_fit_refuses_epochs_without_a_search():
         search.fit(x, y, epochs=3, **FIT)
     for old, variable in zip(before, search.variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), old)
+    architecture_variables(search)[0].trainable = False  # nothing is left to search
+    search.compile("sgd", "sgd", "mse", warmup_epochs=1, cooldown_epochs=2, run_eagerly=True)
+    search.fit(x, y, epochs=3, **FIT)

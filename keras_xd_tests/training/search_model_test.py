@@ -194,23 +194,12 @@ def test_bad_input():
         ({"architecture_optimizer": "mse"}, "not a loss.*architecture_optimizer='mse'"),
         ({"loss": None}, "`compile` needs `loss`.*loss=None"),
         ({"mode": "both"}, "`mode` must be one of 'joint'.*mode='both'"),
-        ({"mode": "second-order"}, "'first_order', 'second_order'.*mode='second-order'"),
         ({"perturbation": 0}, "`perturbation` must be above 0.*perturbation=0"),
-        ({"perturbation": float("inf")}, "`perturbation` must be above 0.*perturbation=inf"),
         ({"warmup_epochs": -1}, "`warmup_epochs` must be an integer.*warmup_epochs=-1"),
-        ({"warmup_epochs": 0.5}, "`warmup_epochs` must be an integer.*warmup_epochs=0.5"),
-        ({"complexity_target": 0}, "`complexity_target` must be a positive.*target=0"),
-        ({"complexity_target": "small"}, "`complexity_target` must be a positive"),
-        (
-            {"complexity_target": 5, "complexity_weight": -1},
-            "`complexity_weight` must be a number.*weight=-1",
-        ),
         ({"complexity_weight": 1}, "needs a `complexity_target`.*complexity_weight=1"),
     ]:
         with pytest.raises(ValueError, match=message):
             search.compile(**{**good, **change})
-    with pytest.raises(ValueError, match="`compile` needs `loss`"):
-        search.compile()
     adam = keras.optimizers.Adam()
     with pytest.raises(ValueError, match="the same object twice"):
         search.compile(adam, adam, LOSS)

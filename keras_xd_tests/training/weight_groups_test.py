@@ -170,7 +170,6 @@ def refused():
         "built function": (built, "not of a function.*weights="),
         "nested": ({"inner": nested}, "not ones around others.*MultiOptimizer"),
         "scaled": ({"inner": scaled}, "not ones around others.*LossScaleOptimizer"),
-        "nested default": (grouped(scaled, inner=SGD()), "not ones around others"),
         "the same twice": (grouped(one, inner=one), "an optimizer each.*more than once"),
         "two patterns": (
             grouped(SGD(), {".*inner/kernel": SGD()}, inner=SGD()),

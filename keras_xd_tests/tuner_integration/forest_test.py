@@ -59,7 +59,3 @@ def test_paths_tell_places_apart_and_motifs_are_expanded():
     same = {name for name in first if "/" not in name}
     assert {name: first[name] for name in same} == {name: second[name] for name in same}
     assert first["/Linear2/0/conv"] == second["/Linear2/1/conv"] == 1
-
-
-def features(points):
-    return [path_features(dict(point)["cell"]) for point in points]

@@ -30,11 +30,6 @@ def test_other_things_are_refused(given, names):
         given_values(given, dict.fromkeys(names, GRAMMAR))
 
 
-def test_a_folder_without_trials_is_no_project(tmp_path):
-    with pytest.raises(ValueError, match="without trials"):
-        project_rows(tmp_path, kt.Objective("loss", "min"))
-
-
 @pytest.mark.parametrize("content", ["", "[]", '{"status": "COMPLETED"}'])
 def test_damaged_trials_are_refused(content, tmp_path):
     (tmp_path / "trial_0").mkdir()

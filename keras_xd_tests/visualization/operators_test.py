@@ -52,32 +52,6 @@ def test_matrix_of_a_convolution_holds_its_weights():
     np.testing.assert_allclose(matrix, expected, atol=1e-6)
 
 
-def test_matrix_of_an_operation_is_the_product_of_its_matrices(rng):
-    layer = built(layers.XDConv1D(2, 3, strides=2, frequency_bias=True, channel_gates=True), 11, 2)
-    perturbed(layer, rng)
-    described, (geometry,) = layer.describe(), layer.geometry
-    *_, b, gates = (variable.numpy() for variable in layer.architecture_variables)
-    K, L, M = (described[f"matrix/{name}0"] for name in "KLM")
-    weights = geometry.placement() @ layer.kernel.numpy()[:, 0, 1]
-    spectrum = gates[0, 1] * (L @ weights + b[..., 0] + 1j * b[..., 1])
-    expected = (K @ np.diag(spectrum) @ M).real
-    expected = expected[: 2 * geometry.output_size : 2, : geometry.size]
-    np.testing.assert_allclose(operator_matrix(layer, 0, 1), expected, atol=1e-5)
-
-
-def test_matrix_in_two_dimensions_is_a_kronecker_product(rng):
-    options = {"padding": "circular", "frequency_bias": False, "channel_gates": False}
-    layer = perturbed(built(layers.XDConv2D(1, 3, **options), 4, 3, 1), rng)
-    described = layer.describe()
-    K, L, M = (
-        np.kron(described[f"matrix/{name}0"], described[f"matrix/{name}1"]) for name in "KLM"
-    )
-    first, second = (geometry.placement() for geometry in layer.geometry)
-    weights = (first @ layer.kernel.numpy()[..., 0, 0] @ second.T).ravel()
-    expected = (K @ np.diag(L @ weights) @ M).real
-    np.testing.assert_allclose(operator_matrix(layer), expected, atol=1e-5)
-
-
 def test_impulse_responses_are_columns_of_the_matrix(rng, monkeypatch):
     layer = perturbed(built(layers.XDConv2D(2, 3, strides=2), 7, 6, 3), rng)
     matrix = operator_matrix(layer, 2, 1)

@@ -269,7 +269,9 @@ def network(method, data, seed, options):
         initial_kernel_size=options.kernel_size,
         seed=seed,
     )
-    return of_pairs(model, data.classes, seed) if pairs else decoded(model, data)
+    if pairs:
+        return of_pairs(model, data.classes, seed)
+    return pde_experiment.decoded(model, data.decoding)
 
 
 def of_pairs(model, classes, seed):
@@ -283,13 +285,6 @@ def of_pairs(model, classes, seed):
         keras.layers.Concatenate()(parts)
     )
     return keras.Model(inputs, keras.layers.Dense(classes, kernel_initializer=draw)(x))
-
-
-def decoded(model, data):
-    """Return a network with the layer of the data behind it, where they have one."""
-    if data.decoding is None:
-        return model
-    return keras.Model(model.input, data.decoding(model.output))
 
 
 def separable(shape, classes, channels, blocks, taps, dropout, seed, dense=False):

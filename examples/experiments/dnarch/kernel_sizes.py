@@ -37,6 +37,7 @@ import keras_xd
 from experiments.dnarch import dnarch_training
 from experiments.dnarch.dnarch import is_error
 from experiments.dnarch.dnarch_training import EXPERIMENTS, schedule, score_text
+from experiments.xd import pde_experiment
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +136,7 @@ def network(method, data, seed, options):
             seed,
             data.dense,
         )
-        return dnarch_training.decoded(model, data)
+        return pde_experiment.decoded(model, data.decoding)
     model = keras_xd.models.ccnn(
         options.blocks,
         options.channels,
@@ -151,7 +152,7 @@ def network(method, data, seed, options):
         counting="per_channel",
         seed=seed,
     )
-    return dnarch_training.decoded(model, data)
+    return pde_experiment.decoded(model, data.decoding)
 
 
 def run(method, data, seed, options):

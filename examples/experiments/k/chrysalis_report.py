@@ -3,7 +3,7 @@
 import statistics
 
 import reporting
-from reporting import select, spread, unique
+from reporting import select, unique
 
 from experiments.k.chrysalis_models import FIXED, SEARCHES, title
 
@@ -118,7 +118,6 @@ def page(settings, runs, written):
         f"{reporting.hours(runs)}. This budget is not that of the reference: compare methods with "
         "each other.",
         *(_table(select(runs, kind=kind), kind, seeds) for kind in unique(runs, "kind")),
-        _differences(runs),
         "## Settings",
         reporting.points(texts),
     )
@@ -157,20 +156,3 @@ def _table(runs, kind, seeds):
         "",
         *reporting.table(head, rows),
     ]
-
-
-def _differences(runs):
-    """Return lines on how far the methods are from the convolution, seed by seed."""
-    lines = []
-    for kind in unique(runs, "kind"):
-        for method in unique(runs, "method"):
-            for protocol in PROTOCOLS if method != "convolution" else ():
-                fixed = "offline" if protocol == "supernet" else protocol
-                gains = reporting.gains(
-                    _accuracies(runs, protocol, method=method, kind=kind),
-                    _accuracies(runs, fixed, method="convolution", kind=kind),
-                )
-                if gains:
-                    points = spread([100 * gain for gain in gains], 1)
-                    lines.append(f"- {kind}, {title(method)}, {protocol}: {points}")
-    return ["## Points above the convolution, seed by seed", "", *lines, ""] if lines else []

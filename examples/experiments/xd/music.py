@@ -107,22 +107,6 @@ def table(runs):
     return reporting.table([*head, "CPU s / epoch"], rows)
 
 
-def differences(runs):
-    """Return lines on how far methods are apart on the test pieces, seed by seed."""
-    tests = {
-        name: {run["seed"]: run["test"] for run in select(runs, method=name)} for name in NAMES
-    }
-    lines = []
-    for method in present(runs, "method", NAMES):
-        for other in ("undilated", "xd_windowed"):
-            if method == other or (other == "xd_windowed" and not method.startswith("xd_causal")):
-                continue
-            gaps = reporting.gains(tests[method], tests[other])
-            if gaps:
-                lines.append(f"- `{method}` minus `{other}`: {spread(gaps, 3)}")
-    return lines
-
-
 def page(settings, runs, written):
     """Return the results page."""
     data, kernel = settings.get("task", "jsb"), settings.get("kernel_size", 2)
@@ -165,20 +149,11 @@ def page(settings, runs, written):
         f"Every method has {settings['epochs']} epochs of equally many updates; the model "
         "of the epoch with the best validation is tested, a search as its finalized model.",
         table(runs),
-        _missing(runs),
         "Lower is better.",
-        "Test pieces, in nats per step, seed by seed:",
-        differences(runs),
         f"Published, as context only, since epochs and batches differ: {PUBLISHED[data]}.",
         "## Settings",
         reporting.points(lines),
     )
-
-
-def _missing(runs):
-    """Return a sentence with the methods of which there is no run."""
-    names = [f"`{name}`" for name in NAMES if name not in {run["method"] for run in runs}]
-    return f"Not measured: {', '.join(names)}." if names else ""
 
 
 METHODS = tuple(NAMES)

@@ -11,7 +11,6 @@ rollouts on flows for validation, with the first seed; flows for testing are oth
 runs are kept in the results and not repeated.
 """
 
-import base64
 import concurrent.futures
 import os
 import pathlib
@@ -32,7 +31,7 @@ from matplotlib.figure import Figure
 import keras_xd
 
 STEPS = 10
-TIMES = (1, 5, 10)  # whose fields are shown
+TIMES = (1, 5, 10)  # whose errors are told
 RATES = {  # of the weights, of the architecture
     "convolution": [(1e-3, None), (3e-3, None)],
     "fourier": [(1e-3, None), (3e-3, None)],
@@ -137,7 +136,7 @@ def run(method, seed, rates, flows, options):
         first = options.start - 1
         found = keras_xd.rollout(final, with_coordinates(part[:, first]), STEPS, fixed=2)
         errors[name] = relative_errors(found, part[:, first + 1 :][:, :STEPS])
-    record = {
+    return {
         "method": method,
         "seed": seed,
         "rates": rates,
@@ -148,10 +147,6 @@ def run(method, seed, rates, flows, options):
         "device": device(),
         "command": options.command,
     }
-    if seed == options.seeds[0]:
-        record["fields"] = as_text(found[0, [time - 1 for time in TIMES], ..., 0])
-        record["truth"] = as_text(test[0, [first + time for time in TIMES], ..., 0])
-    return record
 
 
 def relative_errors(found, truth):
@@ -168,17 +163,6 @@ def device():
 
         return str(jax.devices()[0].device_kind)
     return "cpu"
-
-
-def as_text(fields):
-    """Return fields in half precision as text."""
-    return base64.b64encode(np.asarray(fields, "float16").tobytes()).decode()
-
-
-def from_text(text, size):
-    """Undo `as_text`."""
-    fields = np.frombuffer(base64.b64decode(text), "float16")
-    return fields.reshape(len(TIMES), size, size).astype("float32")
 
 
 def page(settings, runs, written):
@@ -209,21 +193,18 @@ def page(settings, runs, written):
         "epochs but the first.",
         reporting.table([*head, "parameters", "s an epoch", "rates"], rows),
         "![Error by step](rollout.svg)",
-        "![Truth, predictions and differences](rollout_fields.png)",
         f"{settings['blocks']} blocks of {settings['width']} channels and {settings['modes']} "
         f"frequencies an axis, batches of {settings['batch_size']}, no normalization; Adam, "
         "with rates that fall to 0 along a cosine; loss: relative L2 of one step.",
     )
 
 
-def draw(settings, runs, folder):
-    """Draw the error by step and, of the first seed, the fields."""
-    best = {method: reporting.chosen(runs, method) for method in RATES}
-    best = {method: run for method, run in best.items() if run}
+def draw(runs, folder):
+    """Draw the error by step."""
     figure = Figure((5, 3.2), layout="constrained")
     axes = figure.subplots()
     steps = np.arange(1, STEPS + 1)
-    for method in best:
+    for method in reporting.present(runs, "method", list(RATES)):
         errors = 100 * np.array([run["test"] for run in reporting.of_rates(runs, method)])
         mean, spread = errors.mean(axis=0), errors.std(axis=0)
         (line,) = axes.plot(steps, mean, label=TITLES[method])
@@ -231,28 +212,6 @@ def draw(settings, runs, folder):
     axes.set(xlabel="step of the rollout", ylabel="relative L2 error in %", yscale="log")
     axes.legend(frameon=False)
     figure.savefig(folder / "rollout.svg")
-
-    size = settings["resolution"]
-    truth = from_text(next(iter(best.values()))["truth"], size)
-    figure = Figure((2.2 * len(TIMES), 2.1 * (1 + 2 * len(best))), layout="constrained")
-    grid = figure.subplots(1 + 2 * len(best), len(TIMES), squeeze=False)
-    found = {method: from_text(run["fields"], size) for method, run in best.items()}
-    worst = max(np.abs(fields - truth).max() for fields in found.values())
-    rows = [("truth", truth, np.abs(truth).max())]
-    for method, fields in found.items():
-        rows += [
-            (TITLES[method], fields, np.abs(truth).max()),
-            ("difference", fields - truth, worst),
-        ]
-    for axes, time in zip(grid[0], TIMES, strict=True):
-        axes.set_title(f"step {time}")
-    for row, (title, fields, most) in zip(grid, rows, strict=True):
-        for axes, field in zip(row, fields, strict=True):
-            image = axes.imshow(field, cmap="RdBu_r", vmin=-most, vmax=most)
-            axes.set(xticks=[], yticks=[])
-        row[0].set_ylabel(title)
-        figure.colorbar(image, ax=list(row), shrink=0.8)
-    figure.savefig(folder / "rollout_fields.png", dpi=110)
 
 
 def main(arguments=None):
@@ -267,19 +226,8 @@ def main(arguments=None):
         return f"{record['method']}, seed {record['seed']}, {record['rates']}: {errors}"
 
     reporting.run_rates(results, options, RATES, measured, line, repeated=RATES)
-    keep_chosen_fields(results.runs)
-    results.save()
-    draw(results.settings, results.runs, options.output)
+    draw(results.runs, options.output)
     return results
-
-
-def keep_chosen_fields(runs):
-    """Drop the fields of runs that are not drawn, which are large."""
-    best = [reporting.chosen(runs, method) for method in RATES]
-    for found in runs:
-        if found not in best:
-            for name in ("fields", "truth"):
-                found.pop(name, None)
 
 
 if __name__ == "__main__":

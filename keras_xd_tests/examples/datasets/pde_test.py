@@ -9,13 +9,6 @@ from keras_xd_tests import example_scripts
 pde = example_scripts.load("datasets.pde")
 
 
-@pytest.fixture(autouse=True)
-def no_data_folder(request, monkeypatch):
-    """Data are generated unless a test asks for the real ones."""
-    if request.node.get_closest_marker("real_data") is None:
-        monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
-
-
 # Burgers
 
 

@@ -152,7 +152,6 @@ def small(monkeypatch, tmp_path, rng):
     monkeypatch.setattr(
         modules["chrysalis"].text, "find_shared", lambda *_: tmp_path / "text_mr.txt"
     )
-    monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
     monkeypatch.setattr(music, "synthetic", functools.partial(music.synthetic, (3, 1, 1), (20, 30)))
     monkeypatch.setattr(keras_xd.models, "fno", functools.partial(keras_xd.models.fno, blocks=1))
     monkeypatch.setattr(keras_xd.models, "resnet20", three_stages)
@@ -284,8 +283,6 @@ REFUSED = {
     "nos calibration --paper": "--paper is of the searches",
     "nos calibration --pool 3": "--pool must divide",
     "structured --shares 0": "--shares must be above 0",
-    "scoreboard --tasks imagenet": "invalid choice",
-    "unknown_order --tasks imagenet": "invalid choice",
 }
 
 

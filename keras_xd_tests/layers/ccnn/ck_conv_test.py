@@ -339,18 +339,6 @@ def test_finalized_layer():
     check_layer(layers.StaticCKConv, init_kwargs, (2, 3, 8), run_jit=False)
 
 
-@pytest.mark.parametrize("convolution", ["auto", "direct", "fourier"])
-def test_it_is_the_keras_convolution_of_its_taps(convolution, rng):
-    x = rng.normal(size=(2, 9, 8, 3)).astype("float32")
-    layer = layers.StaticCKConv((3, 4), (1, 1), convolution=convolution)
-    plain = keras.layers.DepthwiseConv2D((3, 4), padding="same")
-    layer.build(x.shape)
-    plain.build(x.shape)
-    layer.bias.assign(rng.normal(size=3))
-    plain.set_weights([ops.expand_dims(layer.kernel, -1), layer.bias])
-    np.testing.assert_allclose(layer(x), plain(x), atol=1e-5)
-
-
 def test_inputs_of_other_sizes_are_refused(rng):
     layer = layers.StaticCKConv((3,), (1,))
     layer.build((None, 8, 2))

@@ -7,7 +7,6 @@ from keras import ops
 
 from keras_xd import layers
 from keras_xd.layers.ccnn.ck_conv import CKConv
-from keras_xd.layers.ccnn.continuous_kernel import standardized
 
 CHANNELS = 64
 # The kinds, with frequencies from far below to far above what a grid can hold.
@@ -83,18 +82,6 @@ def test_all_frequencies_that_a_mask_leaves_keep_their_variance(padding, tempera
     layer.resolution_mask.length.assign([-0.1])
     mask = ops.convert_to_numpy(layer.resolution_mask.values[0])
     assert 0.5 < np.var(np.asarray(layer(x))) / np.mean(mask**2) < 2
-
-
-def test_features_are_standardized_under_the_mask(rng):
-    features = np.abs(rng.normal(size=(9, 4))) + 3
-    mask = rng.uniform(size=(9, 1))
-    mask[7:] = 0
-    found = ops.convert_to_numpy(standardized(features, mask))
-    np.testing.assert_allclose((mask * found).sum(axis=0), 0, atol=1e-6)
-    taps = mask.sum() ** 2 / (mask**2).sum()
-    assert np.mean(((mask * found) ** 2).sum(axis=0)) == pytest.approx(1 - 1 / taps, rel=1e-5)
-    scaled = standardized(0.01 * features, mask)
-    np.testing.assert_allclose(scaled, found, rtol=1e-4, atol=1e-5)
 
 
 def test_a_single_tap_is_the_constant_with_a_finite_gradient():

@@ -45,7 +45,8 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def softmax(x, axis):
+def softmax(x, axis=-1):
+    x = np.asarray(x, "float64")
     powers = np.exp(x - x.max(axis, keepdims=True))
     return powers / powers.sum(axis, keepdims=True)
 

@@ -1,5 +1,3 @@
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -14,28 +12,8 @@ def genotype(*blocks):
     return CellGenotype(tuple(BlockGenotype(first, second) for first, second in blocks))
 
 
-MIXED = genotype(
-    ((("separable_3", 0), ("identity", 1)), "dynamic_5"),
-    ((("channel_attention", 1), ("dilated_3", 2)), "identity"),
-    ((("dynamic_3", 0), ("average_pooling_3", 3)), "spatial_attention"),
-    ((("max_pooling_3", 2), ("spatial_attention", 4)), "channel_attention"),
-)
 IDENTITIES = genotype(*[((("identity", 0), ("identity", 1)), "identity")] * 4)
 POOLINGS = genotype(*[((("identity", 0), ("average_pooling_3", 1)), "identity")] * 4)
-
-
-def test_gates_start_at_zero(rng):
-    x = [rng.standard_normal((2, 4, 4, 3)).astype("float32") for _ in range(2)]
-    cell = layers.DerivedCell(MIXED, 4, calibration_gate="zero")
-    cell.build([value.shape for value in x])
-    np.testing.assert_array_equal(keras.ops.convert_to_numpy(cell.calibration_gates), np.zeros(8))
-    config = json.loads(json.dumps(cell.get_config()))
-    assert layers.DerivedCell.from_config(config).calibration_gate == "zero"
-    del config["calibration_gate"]  # as in files of before
-    assert layers.DerivedCell.from_config(config).calibration_gate is None
-    alone = layers.DerivedCell(IDENTITIES, 4, calibration_gate="zero")
-    alone.build([value.shape for value in x])
-    assert alone.calibration_gates is None
 
 
 def test_drop_path_drops_samples_but_no_identity(rng):

@@ -35,13 +35,13 @@ def block(cell, nodes, number=0):
     return node
 
 
-def network(relaxation, reductions=(False, True, False), size=4):
+def network(relaxation, reductions=(False, True, False), names=FEW[1:]):
     """Return a network of cells, by default a normal, a reduction and a normal one.
 
     With the batch size of the data nothing is traced again for them.
     """
-    kinds = [ArchitectureLogits(r, FEW[1:], 1 + r, relaxation) for r in (False, True)]
-    before = x = inputs = keras.Input((size, size, 3), batch_size=2)
+    kinds = [ArchitectureLogits(r, names, 1 + r, relaxation) for r in (False, True)]
+    before = x = inputs = keras.Input((4, 4, 3), batch_size=2)
     reduced = False
     for number, reduction in enumerate(reductions):
         cell = layers.HeterogeneousCell(

@@ -13,7 +13,6 @@ from keras_xd.layers.cells.dynamic_conv import (
     DynamicConv2D,
     DynamicKernel,
     dynamic_depthwise_conv,
-    widened,
 )
 from keras_xd.layers.cells.features import FactorizedReduce, FeatureOperation, ReLUConvBN
 from keras_xd.layers.cells.genotypes import (
@@ -120,15 +119,6 @@ def test_gradients_of_both_ways_are_those_of_numpy(size, strides, rng):
         assert found == pytest.approx(expected, rel=1e-6)
 
 
-def test_kernels_are_summed_before_the_convolution(rng):
-    x = rng.standard_normal((2, 5, 4, 3)).astype("float32")
-    three, five = (rng.standard_normal((2, k, k, 3)).astype("float32") for k in (3, 5))
-    together = widened(ops.array(three), 5) + five
-    expected = cell_references.dynamic(x, three) + cell_references.dynamic(x, five)
-    y = ops.convert_to_numpy(dynamic_depthwise_conv(x, together))
-    assert_close(y, expected.astype("float32"))
-
-
 COUNTS = [
     (ChannelAttention, {}, (6, 7, 64), 2 * 64 * 4, 2 * 64 * 4),
     (
@@ -172,14 +162,6 @@ def test_numbers_of_parameters_and_multiply_adds(layer_class, arguments, shape, 
     layer.build((None, *shape))
     assert sum(int(np.prod(v.shape)) for v in layer.trainable_variables) == parameters
     assert layer.multiply_adds((None, *shape)) == keras_xd.complexity(layer) == count
-
-
-def test_dynamic_convolutions_have_the_parameters_of_the_paper():
-    layers_of_paper = [DynamicConv2D(3) for _ in range(3)]
-    for layer, channels in zip(layers_of_paper, (64, 128, 256), strict=True):
-        layer.build((None, 8, 8, channels))
-    counts = [np.prod(v.shape) for layer in layers_of_paper for v in layer.trainable_variables]
-    assert sum(counts) == 25_648  # 0.03 M in table 1
 
 
 @pytest.mark.parametrize(

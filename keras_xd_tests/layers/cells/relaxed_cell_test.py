@@ -10,18 +10,14 @@ from keras_xd.graph import cloning
 from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.testing import assert_close
 from keras_xd_tests.layers.cells import cell_references
-from keras_xd_tests.layers.cells.cell_references import randomized
+from keras_xd_tests.layers.cells.cell_references import randomized, softmax
+from keras_xd_tests.layers.cells.drawn_cells_test import network
 
 ATTENTION = ("spatial_attention", "channel_attention")
 NAMES = ("dilated_3", "identity", *ATTENTION, "dynamic_3", "dynamic_5")
 SMALL = ("dynamic_3", "identity", "dilated_3")
 FEW = ("channel_attention", "identity")
 DILATED = ("dynamic_dilated_3", "dynamic_dilated_5")
-
-
-def softmax(logits):
-    powers = np.exp(np.asarray(logits, "float64"))
-    return powers / powers.sum(-1, keepdims=True)
 
 
 def inputs_of(rng, reduced=False, batch=2):
@@ -43,22 +39,6 @@ def derived_weights(cell):
             weights[genotypes.first_tier_edge(number, source), cell.operation_names.index(name)] = 1
         weights[genotypes.second_tier_edge(number), cell.operation_names.index(block.second)] = 1
     return weights
-
-
-def network():
-    """Return a network of a normal, a reduction and a normal cell.
-
-    With the batch size of the data nothing is traced again for them.
-    """
-    kinds = [ArchitectureLogits(r, FEW, seed=1 + r) for r in (False, True)]
-    before = x = inputs = keras.Input((4, 4, 3), batch_size=2)
-    reduced = False
-    for number, reduction in enumerate((False, True, False)):
-        cell = layers.HeterogeneousCell(
-            2, kinds[reduction], reduction, reduced, name=f"cell_{number}"
-        )
-        before, x, reduced = x, cell([before, x]), reduction
-    return keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(x))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +122,7 @@ def test_a_configuration_without_the_gate_is_that_of_the_paper():
 
 
 def test_network_shares_saves_resets_and_finalizes(rng, tmp_path):
-    model = network()
+    model = network("softmax", names=FEW)
     cells = model.layers[1:4]
     logits = [cells[0].architecture.logits, cells[1].architecture.logits]
     assert [id(v) for v in keras_xd.architecture_variables(model)] == [id(v) for v in logits]
@@ -306,7 +286,7 @@ def test_complexity_is_the_expectation(rng):
 
 
 def test_derived_genotype_is_that_of_the_shared_weights(rng):
-    model = network()
+    model = network("softmax", names=FEW)
     cells = model.layers[1:4]
     for cell in cells[:2]:
         decide(cell.architecture, rng)

@@ -125,21 +125,6 @@ def test_kept_frequencies_make_fast_sizes():
     assert convolution.fast_bins([7], [64], circular=True) == [7]
 
 
-@pytest.mark.parametrize("arguments", [((8,), (9,), True), ((8,), (10,), False, True)])
-def test_kernels_that_are_too_long_are_refused(arguments):
-    with pytest.raises(ValueError, match=r"kernel_size=\((9|10),\), sizes=\(8,\)"):
-        convolution.transform_lengths(*arguments)
-
-
-def test_long_kernels_are_cheaper_by_transform():
-    for sizes, short, long in (((1024,), (9,), (257,)), ((32, 32), (3, 3), (31, 31))):
-        by_taps, by_transform = convolution.expected_multiply_adds(sizes, short)
-        assert by_taps < by_transform
-        by_taps, by_transform = convolution.expected_multiply_adds(sizes, long)
-        assert by_taps > by_transform
-    assert convolution.expected_multiply_adds((8,), (8,), circular=True) == (64, 64)
-
-
 @pytest.mark.parametrize(
     ("sizes", "groups", "faster"),
     [

@@ -68,14 +68,6 @@ def test_more_axes_and_unknown_sizes(rng):
     assert_close(model.predict(x, verbose=0), x @ dense_kernel(layer, 7))
 
 
-def test_parameters_grow_as_n_log_n():
-    for exponent, warm_start, parts in ((6, "random_orthogonal", 1), (10, "random_unitary", 2)):
-        n = 2**exponent
-        layer = KDense(n, warm_start=warm_start)
-        layer.build((None, n))
-        assert layer.count_params() == parts * 2 * n * 2 * exponent + n
-
-
 @pytest.mark.parametrize(
     "arguments, shape",
     [

@@ -84,10 +84,3 @@ def test_bad_sizes_and_numbers_are_refused():
     for index in (4, -1, 1.0):
         with pytest.raises(ValueError, match=f"from 0 to 3. Received: index={index}, blocks=4"):
             built(4).value(index)
-
-
-def test_a_finalized_mask_is_not_trained():
-    mask = DepthMask(4)
-    mask.build((None, 4))
-    static = mask.finalize()
-    assert len(static.weights) == 1 and not static.trainable_weights

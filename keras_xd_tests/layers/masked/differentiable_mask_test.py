@@ -181,14 +181,8 @@ def test_presence_is_that_of_each_point():
     )
 
 
-def searched(axis, input_shape, **kwargs):
-    layer = layers.DifferentiableMask(axis, **kwargs)
-    layer.build(input_shape)
-    return layer
-
-
 def test_a_finalized_mask_is_not_trained():
-    static = searched(-1, (None, 9), profile="gaussian").finalize()
+    static = built((None, 9), profile="gaussian").finalize()
     assert len(static.weights) == 1 and not static.trainable_weights
 
 

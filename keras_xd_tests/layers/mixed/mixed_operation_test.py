@@ -10,25 +10,14 @@ from keras_xd import layers
 from keras_xd.layers.mixed.discrete_operation import DARTS_OPERATIONS
 from keras_xd.layers.mixed.mixed_operation import MixedOperation
 from keras_xd.testing import assert_close, check_layer
-
-
-def built(layer, rng, shape):
-    """Return the layer with random weights and probabilities."""
-    layer.build(shape)
-    for weight in layer.weights:
-        weight.assign(rng.standard_normal(weight.shape))
-    return layer
+from keras_xd_tests.layers.cells.cell_references import softmax
+from keras_xd_tests.layers.mixed.discrete_operation_test import built
 
 
 def decide(layer, name):
     """Give one operation the whole probability."""
     logits = [150.0 * (other == name) for other in layer.operation_names]
     layer.logits.assign(logits)
-
-
-def softmax(logits):
-    powers = np.exp(np.asarray(logits, "float64"))
-    return powers / powers.sum()
 
 
 @pytest.mark.parametrize(
@@ -209,10 +198,7 @@ def test_layer_checks(layer_class, arguments, shape, settled):
         ({"candidates": ("convolution_07",)}, None, "different names of"),
         ({"candidates": ("skip", "skip")}, None, "different names of"),
         ({"candidates": ("convolution_3",)}, None, "an operation beside the convolution"),
-        ({"candidates": ()}, None, "an operation beside the convolution"),
         ({"other_weight": 1}, None, r"a number in \[0, 1\)\. Received: other_weight=1"),
-        ({"other_weight": -0.1}, None, "Received: other_weight=-0.1"),
-        ({"other_weight": True}, None, "Received: other_weight=True"),
         ({"update": "sgd"}, None, "`update` must be one of 'softmax', 'exponentiated_gradient'"),
         ({"partial_channels": 4}, None, "must divide `filters`"),
         ({"partial_channels": 0}, None, "must be an integer of at least 1"),

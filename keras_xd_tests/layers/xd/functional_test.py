@@ -3,13 +3,11 @@ import math
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_xd import kmatrix, layers
-from keras_xd.kmatrix import radix
 from keras_xd.layers.xd import axis_layout, functional
 from keras_xd.layers.xd.conv import XDConv
-from keras_xd.testing import FLOAT32_TOLERANCE, assert_close
+from keras_xd.testing import assert_close
 from keras_xd_tests.layers.xd import definition
 
 
@@ -89,46 +87,3 @@ def test_multiply_adds_are_the_entries_of_the_matrices():
     )
     expected += 4 * plans[0].n * plans[1].n * 2 * 6
     assert layer.complexity(shape) == expected
-
-
-@pytest.mark.parametrize(
-    "kind, arguments, shape, dtype",
-    [
-        (layers.XDConv1D, {"depth": 3, "padding": "same"}, (2, 20, 2), "float64"),
-        (layers.XDConv1D, {"padding": "circular"}, (2, 20, 2), "mixed_bfloat16"),
-        (layers.XDConv2D, {"padding": "same"}, (2, 5, 12, 3), "float32"),
-        (layers.XDConv1D, {"strides": 3}, (2, 40, 2), "float32"),
-    ],
-)
-def test_plans_of_all_numbers_of_groups_have_the_same_outputs_and_gradients(
-    rng, monkeypatch, kind, arguments, shape, dtype
-):
-    expected = None
-    plan = kmatrix.plan
-    for count in (1, 2, 3, 4):
-
-        def balanced(*args, count=count, **options):
-            made = plan(*args, **options)
-            return radix.balanced(made.n, made.radices, min(count, len(made.radices)))
-
-        monkeypatch.setattr(kmatrix, "plan", balanced)
-        layer = kind(3, 3, dtype=dtype, **arguments)
-        if expected is None:
-            x = tf.constant(rng.standard_normal(shape), layer.compute_dtype)
-        layer.build(x.shape)
-        if expected is None:
-            values = layer.get_weights()
-        layer.set_weights(values)
-
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            y = layer(x)
-            loss = tf.reduce_sum(tf.cast(y, "float32") ** 2)
-        found = [y, *tape.gradient(loss, [x, *(v.value for v in layer.trainable_variables)])]
-        found = [tf.cast(values, "float64").numpy() for values in found]
-        if expected is None:
-            expected = found
-        # Matrices that differ in their last bit may be rounded to neighbouring bfloat16 numbers.
-        tolerance = 2**-8 if dtype == "mixed_bfloat16" else FLOAT32_TOLERANCE
-        for one, other in zip(found, expected, strict=True):
-            assert_close(one, other, tolerance)

@@ -41,19 +41,6 @@ def test_weights_around_the_window(padding, kernel, window, dilation, strides, r
     np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
-def test_a_convolution_in_the_middle_of_a_larger_kernel(rng):
-    twin = keras.layers.Conv2D(4, (3, 2), strides=(1, 2), padding="same")
-    layer = layers.XDConv2D(4, 5, strides=(1, 2), padding="same", window_size=(3, 2))
-    x = rng.standard_normal((2, 9, 10, 3)).astype("float32")
-    expected = twin(x)
-    layer(x)
-    kernel = np.zeros(layer.kernel.shape)
-    kernel[1:4, 1:3] = twin.kernel
-    layer.kernel.assign(kernel)
-    np.testing.assert_allclose(layer(x), expected, atol=1e-5)
-    np.testing.assert_allclose(layer.finalize()(x), expected, atol=1e-5)
-
-
 def test_average_pooling_of_a_window_in_a_larger_kernel(rng):
     x = rng.standard_normal((2, 9, 3)).astype("float32")
     expected = keras.layers.AveragePooling1D(3, 2, padding="same")(x)

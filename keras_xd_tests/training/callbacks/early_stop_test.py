@@ -29,7 +29,7 @@ class Course(keras.callbacks.Callback):
         self.architectures.append(architecture_variables(self.model)[0].numpy())
 
 
-def train(losses, warmup=0, cooldown=2, patience=1, callbacks=(), listed=False, **options):
+def train(losses, warmup=0, cooldown=2, patience=1, callbacks=(), **options):
     """Train with one early stopping; return the course and the search."""
     keras.utils.set_random_seed(4)
     search = SearchModel(small_model())
@@ -43,10 +43,6 @@ def train(losses, warmup=0, cooldown=2, patience=1, callbacks=(), listed=False, 
     course = Course(losses)
     stop = keras.callbacks.EarlyStopping("course", mode="min", patience=patience, **options)
     callbacks = [course, stop, *callbacks]
-    if listed:
-        callbacks = keras.callbacks.CallbackList(
-            callbacks, add_history=True, model=search, epochs=EPOCHS
-        )
     search.fit(*classification_data(), epochs=EPOCHS, callbacks=callbacks, verbose=0)
     return course, search
 

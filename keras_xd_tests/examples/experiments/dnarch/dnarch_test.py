@@ -49,9 +49,8 @@ def test_listops_by_the_recipe():
     assert not np.array_equal(listops.load((60, 10, 5), 20, 40, seed=2)[0][0], parts[0][0])
 
 
-def test_answers_are_decoded_by_the_network(tmp_path, monkeypatch):
+def test_answers_are_decoded_by_the_network(tmp_path):
     """The networks of Darcy flow answer with solutions, and errors are those of solutions."""
-    monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
     arguments = ["darcy", *TINY, "--size", "8", "--subset", "10", "--output", str(tmp_path)]
     options, data, _ = dnarch.parse(arguments)
     for method in ("plain", "K"):

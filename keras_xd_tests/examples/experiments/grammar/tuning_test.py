@@ -72,7 +72,6 @@ def check_results(name, folder, tuner, trials):
 
 @pytest.mark.parametrize("name", ["grammar_cifar10", "tune_burgers"])
 def test_an_example_runs_and_writes_its_results(name, tmp_path, images, monkeypatch):
-    monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
     one_block = functools.partial(keras_xd.models.fno, blocks=1)
     monkeypatch.setattr(keras_xd.models, "fno", one_block)
     tuner = run(name, tmp_path)

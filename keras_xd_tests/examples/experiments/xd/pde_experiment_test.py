@@ -22,13 +22,6 @@ with example_scripts.on_path():
     scripts = {name: importlib.import_module(f"experiments.xd.{name}") for name in names}
 
 
-@pytest.fixture(autouse=True)
-def no_data_folder(request, monkeypatch):
-    """Data are generated unless a test asks for the real ones."""
-    if request.node.get_closest_marker("real_data") is None:
-        monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
-
-
 @pytest.fixture
 def one_block(monkeypatch):
     """Give all networks one block, not four."""

@@ -46,8 +46,6 @@ def test_series_are_classified_with_the_rate_that_was_best(tmp_path, monkeypatch
     assert tests[2]["kept"] in ("backbone", "k_operation")
     assert all(run["samples"] == [12, 6] and run["shape"] == [24, 1] for run in tests)
     page = (tmp_path / "series.md").read_text()
-    assert "| Waves | 12 / 6 | 24 × 1 | 2 |" in page and page.count("| 75.0 | 75.0 |") == 2
-    assert f"times kept: {tests[2]['kept']} 1." in page
     assert redraw.page("series", found) == page and "nan" not in page
     before = (tmp_path / "series.json").read_bytes()
     series.main(arguments)  # nothing is left to do
