@@ -37,7 +37,7 @@ import reporting
 from datasets import images, permutation
 from datasets.batches import ImageBatches, normalize
 from parsing import positive
-from reporting import count, present, select
+from reporting import count, present, select, spread
 
 import keras_xd
 from keras_xd.layers.k.k_dense import KDense
@@ -140,6 +140,7 @@ def page(settings, runs, written):
         f"{reporting.plural(written['threads'], 'core')}; all epochs together took "
         f"{reporting.hours(runs)}.",
         _table(runs, kinds, seeds, network),
+        *_differences(runs, kinds),
         "## Settings",
         reporting.points(settings["text"]),
     )
@@ -169,6 +170,20 @@ def _table(runs, kinds, seeds, network):
         rows.append(cells)
     head = ["method", *kinds, "trained parameters", "of them architecture", "s / epoch"]
     return reporting.table(head, rows)
+
+
+def _differences(runs, kinds):
+    """Return lines on how far searches are from the backbone, seed by seed."""
+    lines = []
+    for method, name in (("xd", "XD"), ("darts", "DARTS operations")):
+        for kind in kinds:
+            one, other = (_accuracies(runs, method=m, kind=kind) for m in (method, "backbone"))
+            points = reporting.gains(one, other)
+            if points:
+                number = reporting.plural(len(points), "seed")
+                found = f"{spread(points, 1)} points ({number})"
+                lines.append(f"{name} minus backbone, {kind}: {found}.")
+    return lines
 
 
 XLA = ("k_layer",)  # on a CPU the steps of the other methods are slower with XLA than without

@@ -107,6 +107,22 @@ def table(runs):
     return reporting.table([*head, "CPU s / epoch"], rows)
 
 
+def differences(runs):
+    """Return lines on how far methods are apart on the test pieces, seed by seed."""
+    tests = {
+        name: {run["seed"]: run["test"] for run in select(runs, method=name)} for name in NAMES
+    }
+    lines = []
+    for method in present(runs, "method", NAMES):
+        for other in ("undilated", "xd_windowed"):
+            if method == other or (other == "xd_windowed" and not method.startswith("xd_causal")):
+                continue
+            gaps = reporting.gains(tests[method], tests[other])
+            if gaps:
+                lines.append(f"- `{method}` minus `{other}`: {spread(gaps, 3)}")
+    return lines
+
+
 def page(settings, runs, written):
     """Return the results page."""
     data, kernel = settings.get("task", "jsb"), settings.get("kernel_size", 2)
@@ -150,6 +166,8 @@ def page(settings, runs, written):
         "of the epoch with the best validation is tested, a search as its finalized model.",
         table(runs),
         "Lower is better.",
+        "Test pieces, in nats per step, seed by seed:",
+        differences(runs),
         f"Published, as context only, since epochs and batches differ: {PUBLISHED[data]}.",
         "## Settings",
         reporting.points(lines),
