@@ -37,14 +37,26 @@ RATES = {  # of the weights, of the architecture
     **{name: [(2e-3, None), (5e-3, None), (1e-2, None)] for name in PEERS},
     "fourier": [(5e-3, None), (1e-2, None)],
     "xd": [(5e-3, 3e-3), (1e-2, 3e-3), (1e-2, 1e-2)],
+    **{name: [(2e-3, None), (5e-3, None), (1e-2, None)] for name in ("paper", "paper-tucker")},
+    "paper-xd": [(2e-3, 1e-3), (5e-3, 1e-3), (5e-3, 3e-3), (1e-2, 1e-3)],
 }
 TITLES = {
     "FNO": "FNO of neuraloperator",
     "TFNO": "TFNO of neuraloperator",
     "fourier": "`models.fno`",
     "xd": "XD search from it, Tucker",
+    "paper": "`models.fno`, ReLU",
+    "paper-tucker": "`models.fno`, ReLU, Tucker",
+    "paper-xd": "XD search, ReLU",
 }
-OPTIONS = {"fourier": {}, "xd": {"operation": "xd", "factorization": "tucker", "rank": SHARE}}
+TUCKER = {"factorization": "tucker", "rank": SHARE}
+OPTIONS = {
+    "fourier": {},
+    "xd": {"operation": "xd", **TUCKER},
+    "paper": {},
+    "paper-tucker": TUCKER,
+    "paper-xd": {"operation": "xd"},
+}
 COPY = "weights of FNO"
 NUMBERS = {
     "width": (24, "channels of the networks"),
@@ -96,7 +108,8 @@ class OfPackage:
         import keras_xd
 
         keras.utils.set_random_seed(seed)
-        width = options["width"]
+        width, published = options["width"], method.startswith("paper")
+        form = {"lifting": 2 * width, "channel_mlp": width // 2, "activation": "gelu"}
         network = keras_xd.models.fno(
             (SIZES[0], SIZES[0], 3),
             width=width,
@@ -104,12 +117,11 @@ class OfPackage:
             blocks=options["blocks"],
             projection=2 * width,
             normalization=None,
-            lifting=2 * width,
-            channel_mlp=width // 2,
-            activation="gelu",
+            **({} if published else form),
             **OPTIONS[method],
         )
-        begin(network, seed, biases=method == "fourier")
+        if not published:
+            begin(network, seed, biases=method == "fourier")
         self.network = network
         mean, deviation = map(float, decoding)
         self.model = keras.Model(network.input, network.output * deviation + mean)
@@ -121,7 +133,7 @@ class OfPackage:
         weights = keras.optimizers.AdamW(
             weights,
             weight_decay=options["weight_decay"],
-            epsilon=1e-6,  # that of neuraloperator
+            epsilon=1e-7 if published else 1e-6,  # that of neuraloperator
         )
         if architecture:
             self.model = keras_xd.SearchModel(self.model)
@@ -552,8 +564,9 @@ def page(settings, runs, written):
         f"relative L2 error; AdamW of decay {settings['weight_decay']:g}, rates fall to 0 along a "
         "cosine. `models.fno` and the search from it have the form of neuraloperator's: GELU, a "
         "hidden layer before the blocks, a gated channel MLP behind each, weights of the same "
-        "initial size. None has padding or normalization inside. Operations that are searched with "
-        "Tucker work on fewer channels, between two matrices.",
+        "initial size; those of ReLU have no such layers, as the first Fourier neural operator. "
+        "None has padding or normalization inside. Operations that are searched with Tucker work "
+        "on fewer channels, between two matrices.",
         "",
     ]
     if speeds:

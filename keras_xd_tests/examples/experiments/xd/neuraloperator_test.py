@@ -9,6 +9,7 @@ import pytest
 from keras_xd_tests import example_scripts
 
 with example_scripts.on_path():
+    redraw = importlib.import_module("redraw")
     experiment = importlib.import_module("experiments.xd.neuraloperator")
 
 SMALL = "--data FOLDER --width 2 --modes 2 --blocks 1 --epochs 1 --batch-size 4"
@@ -27,7 +28,7 @@ def arguments(tmp_path, monkeypatch, rng):
 
 
 def test_a_network_of_this_package(arguments, tmp_path, monkeypatch):
-    monkeypatch.setattr(experiment, "RATES", {"fourier": [(1e-2, None)]})
+    monkeypatch.setattr(experiment, "RATES", {"paper-tucker": [(1e-2, None)]})
     (record,) = experiment.main(arguments).runs
     assert set(record["errors"]) == {"validation", "16", "32"}
     assert np.isfinite(list(record["errors"].values())).all()
@@ -39,10 +40,16 @@ def test_a_network_of_this_package(arguments, tmp_path, monkeypatch):
 def test_rates_are_those_of_the_least_validation_error(arguments, tmp_path, monkeypatch):
     def run(method, seed, rates, data, options, command):
         error = {1e-3: 0.3, 1e-2: 0.1}[rates[0]] + 0.02 * seed
-        errors = dict.fromkeys(("validation", "16", "32"), error)
-        more = {"threads": None, "parameters": 1, "seconds": 1.0, "device": "cpu", "versions": ""}
-        more |= {"errors": errors, "command": command}
-        return {"method": method, "seed": seed, "rates": rates, **more}
+        errors = {"validation": error, "16": error + 0.1, "32": error + 0.2}
+        record = {"method": method, "seed": seed, "rates": rates, "errors": errors}
+        more = {
+            "threads": None,
+            "parameters": 1234,
+            "seconds": 1.0,
+            "device": "cpu",
+            "versions": "one 1.0",
+        }
+        return {**record, **more, "command": command}
 
     rates = {"fourier": [(1e-2, None), (1e-3, None)], "xd": [(1e-3, 1e-3), (1e-2, 1e-3)]}
     monkeypatch.setattr(experiment, "RATES", rates)
@@ -53,6 +60,21 @@ def test_rates_are_those_of_the_least_validation_error(arguments, tmp_path, monk
     first = [(method, 0, rate) for method, rate in (("fourier", 1e-2), ("fourier", 1e-3))]
     first += [("xd", 0, 1e-3), ("xd", 0, 1e-2)]
     assert keys == [*first, ("fourier", 1, 1e-2), ("xd", 1, 1e-2)]
+    page = (tmp_path / "neuraloperator.md").read_text()
+    row = "| 2 | 11.00 ± 1.41 | 21.00 ± 1.41 | 31.00 ± 1.41 | 1,234 | 0.01, 0.001 | cpu |"
+    assert f"| XD search from it, Tucker {row}" in page
+    assert redraw.page("neuraloperator", found) == page
+    calls = {"runtime": "PyTorch", "refused": "no FFT", "1": 0.5, "32": 4.0}
+    process = {"step": 1.5, "memory": 7, "calls": calls}
+    speeds = [
+        {**found["runs"][-1], "seed": None, "threads": 1, "processes": [process]},
+        {**found["runs"][-1], "seed": None, "threads": 2, "processes": [{"step": 1.25}]},
+    ]
+    copied = {**speeds[0], "method": experiment.COPY, "difference": 7e-7, "threads": None}
+    page = experiment.page(found["settings"], [*found["runs"], *speeds, copied], found["written"])
+    assert "has its outputs, up to 7e-07 of the largest one." in page
+    assert "| XD search from it, Tucker | 1.5 | 1.25 | 7 | PyTorch | 0.50 | 4.00 |" in page
+    assert "an ONNX file: no FFT" in page
 
 
 def test_speeds_are_measured_in_turns(arguments, monkeypatch):
@@ -63,7 +85,7 @@ def test_speeds_are_measured_in_turns(arguments, monkeypatch):
         return {"step": float(len(called)), "memory": 1, "calls": {"runtime": "", "1": 1, "32": 1}}
 
     monkeypatch.setattr(importlib.import_module("timing"), "apart", apart)
-    methods = ["xd", "fourier"]
+    methods = ["xd", "paper"]
     speed = [*arguments, "--measure-speed", "2", "--methods", *methods]
     for _ in range(2):  # nothing is left to do the second time
         runs = experiment.main(speed).runs
