@@ -2,6 +2,7 @@
 
 import os
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,10 +13,11 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.searchable import SearchableLayer, check_finite, flatten_layers, named_layers
 from keras_xd.core.type_aliases import Tensor
+from keras_xd.core.warning_location import stacklevel
 from keras_xd.finalizing import candidate_choice
 from keras_xd.finalizing.normalization_folding import fold_normalizations
 from keras_xd.finalizing.pruning import has_masks, prune
-from keras_xd.finalizing.replacing import Replacement, replace, trimmed_rows
+from keras_xd.finalizing.replacing import NO_RANKS, Replacement, replace, trimmed_rows
 from keras_xd.finalizing.report import FinalizingReport, LayerReport
 from keras_xd.finalizing.streams import split_streams, trim_streams
 from keras_xd.graph.cloning import view
@@ -44,7 +46,7 @@ class FinalizedModel(AtomicSaving, keras.Model):
 def finalize(
     model: keras.Model,
     *,
-    form: str = "spectrum",
+    form: str = "auto",
     weight_dtype: str | None = None,
     snap: float | None = None,
     tolerance: float | None = None,
@@ -198,12 +200,19 @@ def finalize(
         kind = keras.Model if report.snapped and of_keras else FinalizedModel
         copy = kind(copy.input, copy.output, name=copy.name)
     copy.report = report
+    exact = [row.name for row in rows if row.left_because == NO_RANKS]
+    if exact:
+        warnings.warn(
+            f'`form="low_rank"`: {NO_RANKS} for {", ".join(exact)}, which keep the smaller of '
+            "kernel and spectrum. A larger `tolerance` may help.",
+            stacklevel=stacklevel(),
+        )
     if search is not None and not candidate_choice.mixtures(search.model):
         log_excess(search, copy if masked else search.model)
     return copy
 
 
-def check_options(form="spectrum", weight_dtype=None, snap=None, tolerance=None, **others):
+def check_options(form="auto", weight_dtype=None, snap=None, tolerance=None, **others):
     """Raise `ValueError` for options of `finalize` that are none; others are not looked at."""
     is_low_rank(form, tolerance)
     validation.one_of(weight_dtype, (None, *STORAGES), "weight_dtype")
