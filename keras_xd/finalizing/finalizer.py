@@ -76,30 +76,35 @@ def finalize(
     `keras_xd.models.fno`, is copied as it is: the copy's `export` is that of `keras_xd.export`.
 
     The spectrum of an XD-operation has a complex number for each frequency and pair of channels, so
-    it is larger than the convolution that it replaced: ResNet-20 gets 50 times the parameters.
-    `form="kernel"` stores the kernel instead and computes the spectrum in every call, so that the
-    model is no larger than the search space unless its kernels are long (`docs/deploying.md`).
+    it may be many times larger than the convolution that it replaced. By default the form of every
+    operation is chosen: one that has not moved from a convolution of Keras becomes that one. Of the
+    others all exact forms are called with 32 samples on this machine, once for equal sizes in a
+    process, and the fastest of those with at most twice the parameters of the smallest is taken; if
+    that one takes more than 1.5 times as long as the fastest of all, the fastest of all. Exact
+    forms are the kernel, the spectrum, the spectrum where it carries something (of Fourier
+    operators whose matrices were not trained) and low ranks, if they have the same outputs to
+    rounding. The report shows them all.
     Only operations in graphs, in `XDSeparableConv2D` and in `SearchableResampled` have this choice,
-    and `weight_dtype` and `snap`; the XD-operations inside cells keep their spectrum.
+    and `weight_dtype` and `snap`; the XD-operations inside cells keep their spectrum. With a
+    `weight_dtype` no operation becomes a layer of Keras unasked.
     `benchmarks/finalized.md` has sizes and times.
 
     The result is not compiled. It is a Functional model, or of a subclassed one a
     `keras_xd.graph.replacing.SubclassedModelWrapper`. `model.save("model.keras")` is Keras' own;
-    reading the file again needs `import keras_xd`, unless all searched layers were snapped to
-    layers of Keras. `model.export(path)` is Keras' own too, except that it refuses a path where
+    reading the file again needs `import keras_xd`, unless all searched layers became layers
+    of Keras. `model.export(path)` is Keras' own too, except that it refuses a path where
     there is something; the SavedModel needs neither keras_xd nor Keras. Its signature's keys are
     the names of the inputs: those given, and `inputs` (`inputs_0`, `inputs_1`, … of several) for an
     input without a name.
 
     Args:
         model: a built search space (Functional, Sequential or subclassed), or a `SearchModel`.
-        form: what is stored of XD-operations: `"spectrum"` for speed at small batches, `"kernel"`
-            for size, or `"auto"`: by layer, the kernel where that at least halves its weights and
-            forming the spectrum takes no more multiply–adds than the layer does for one sample.
-            `"low_rank"` for both: an approximation of each operation by few matrices by axis, at
-            most twice as large as the searched layer and as fast as the spectrum. An operation of
-            which no ranks within the `tolerance` are so, as on long axes in 1-D, keeps its kernel,
-            or its spectrum where that is smaller.
+        form: what is stored of XD-operations: `"auto"`, by the rule above; `"spectrum"`;
+            `"kernel"`, of which every call computes the spectrum; or `"low_rank"`: an approximation
+            of each operation by few matrices by axis or by the frequencies that carry most, at most
+            twice as large as the searched layer and as fast as the spectrum. An operation of which
+            none within the `tolerance` is so, as on long axes in 1-D, keeps its kernel, or its
+            spectrum where that is smaller, with a warning.
         weight_dtype: `"float16"` or `"bfloat16"`: the data type that matrices, spectra and kernels
             of XD-operations are stored in; computed in the layers' own type, not trained further.
             `None` stores them as they are.
@@ -120,10 +125,13 @@ def finalize(
 
     Returns:
         A `FinalizedModel`; of a subclassed model a `SubclassedModelWrapper`; a `keras.Model` if all
-        searched layers were snapped to layers of Keras. Its attribute `report`, which is not saved,
+        searched layers became layers of Keras. Its attribute `report`, which is not saved,
         is a `FinalizingReport` with a row for each searched layer, and each that lost channels by
         masks; `print` shows a table. If a `SearchModel` costs over 1.02 of its `complexity_target`,
         the logger `keras_xd.training` says by how much.
+
+    Warns:
+        UserWarning: of operations that `form="low_rank"` does not approximate.
 
     Example:
 
@@ -132,12 +140,12 @@ def finalize(
     >>> space = keras.Sequential(
     ...     [keras.Input((8, 8, 1)), keras_xd.layers.XDConv2D(2, 3, name="conv")]
     ... )
-    >>> model = keras_xd.finalize(space)
+    >>> model = keras_xd.finalize(space)  # it has not been searched
+    >>> type(model.get_layer("conv")).__name__, model.report.rows[0].operation
+    ('Conv2D', 'convolution 3×3')
+    >>> model = keras_xd.finalize(space, form="spectrum")
     >>> type(model.get_layer("conv")).__name__
     'StaticXD'
-    >>> plain = keras_xd.finalize(space, snap=0.05)
-    >>> type(plain.get_layer("conv")).__name__, plain.report.rows[0].operation
-    ('Conv2D', 'convolution 3×3')
     """
     check_options(form, weight_dtype, snap, tolerance)
     budget = complexity_target, complexity_measure
@@ -200,13 +208,7 @@ def finalize(
         kind = keras.Model if report.snapped and of_keras else FinalizedModel
         copy = kind(copy.input, copy.output, name=copy.name)
     copy.report = report
-    exact = [row.name for row in rows if row.left_because == NO_RANKS]
-    if exact:
-        warnings.warn(
-            f'`form="low_rank"`: {NO_RANKS} for {", ".join(exact)}, which keep the smaller of '
-            "kernel and spectrum. A larger `tolerance` may help.",
-            stacklevel=stacklevel(),
-        )
+    _warn_of_exact_forms(rows)
     if search is not None and not candidate_choice.mixtures(search.model):
         log_excess(search, copy if masked else search.model)
     return copy
@@ -220,6 +222,17 @@ def check_options(form="auto", weight_dtype=None, snap=None, tolerance=None, **o
         raise ValueError(
             "`snap` is a relative distance and must lie between 0 and 1, both excluded. "
             f"Received: snap={snap!r}"
+        )
+
+
+def _warn_of_exact_forms(rows):
+    """Warn of operations that are not approximated although that was asked for."""
+    exact = [row.name for row in rows if row.left_because == NO_RANKS]
+    if exact:
+        warnings.warn(
+            f'`form="low_rank"`: {NO_RANKS} for {", ".join(exact)}, which keep the smaller of '
+            "kernel and spectrum. A larger `tolerance` may help.",
+            stacklevel=stacklevel(),
         )
 
 

@@ -91,11 +91,12 @@ class FinalizingReport:
             f"without {name}: " + ", ".join(row.name for row in self.rows if name in row.dropped)
             for name in dropped
         ]
-        costs = [("layer", "exact form", "parameters", "ms, 32 samples")]
-        for row in self.rows:
-            for cost in row.costs:
+        costs = [("exact form", "parameters", "ms, 32 samples", "layers")]
+        for all_forms in dict.fromkeys(row.costs for row in self.rows):
+            names = ", ".join(row.name for row in self.rows if row.costs == all_forms)
+            for cost in all_forms:
                 numbers = f"{cost.parameters:,}", f"{cost.milliseconds:.2f}"
-                costs.append((row.name, cost.form, *numbers))
+                costs.append((cost.form, *numbers, names))
         forms = ["", *aligned(costs)] if len(costs) > 1 else []
         return "\n".join([*aligned(table), *lines, *forms])
 
