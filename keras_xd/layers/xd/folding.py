@@ -138,7 +138,8 @@ class FoldedOperation(ConfiguredLayer, SearchableLayer):
             self, analyses, [kept.spectrum()], syntheses, storage=weight_dtype
         )
         static.error, static.kept = kept.error, kept.counts
-        return static
+        small = static.count_params() <= finalized_sizes.MOST_GROWTH * self.count_params()
+        return static if small else None
 
     def _low_rank(self, weight_dtype, tolerance):
         """Return the static layer of low ranks, or `None` where an exact form is better."""
