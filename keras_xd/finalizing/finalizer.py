@@ -91,8 +91,8 @@ def finalize(
 
     The result is not compiled. It is a Functional model, or of a subclassed one a
     `keras_xd.graph.replacing.SubclassedModelWrapper`. `model.save("model.keras")` is Keras' own;
-    reading the file again needs `import keras_xd`, unless all searched layers became layers
-    of Keras. `model.export(path)` is Keras' own too, except that it refuses a path where
+    reading the file again needs `import keras_xd`, unless all searched layers were snapped to
+    layers of Keras. `model.export(path)` is Keras' own too, except that it refuses a path where
     there is something; the SavedModel needs neither keras_xd nor Keras. Its signature's keys are
     the names of the inputs: those given, and `inputs` (`inputs_0`, `inputs_1`, … of several) for an
     input without a name.
@@ -125,7 +125,7 @@ def finalize(
 
     Returns:
         A `FinalizedModel`; of a subclassed model a `SubclassedModelWrapper`; a `keras.Model` if all
-        searched layers became layers of Keras. Its attribute `report`, which is not saved,
+        searched layers were snapped to layers of Keras. Its attribute `report`, which is not saved,
         is a `FinalizingReport` with a row for each searched layer, and each that lost channels by
         masks; `print` shows a table. If a `SearchModel` costs over 1.02 of its `complexity_target`,
         the logger `keras_xd.training` says by how much.
@@ -205,7 +205,7 @@ def finalize(
         copy = split_streams(trim_streams(view(copy)))
         copy = fold_normalizations(copy) if fold_normalization else copy
         of_keras = all(_package(layer) == "keras" for layer in flatten_layers(copy))
-        kind = keras.Model if report.snapped and of_keras else FinalizedModel
+        kind = keras.Model if snap and report.snapped and of_keras else FinalizedModel
         copy = kind(copy.input, copy.output, name=copy.name)
     copy.report = report
     _warn_of_exact_forms(rows)
