@@ -195,6 +195,7 @@ def test_a_convolution_that_has_not_moved_becomes_that_of_keras(
 def test_low_ranks_never_keep_an_exact_form_without_a_word(rng):
     space = keras.Sequential([keras.Input((64, 4)), XDConv1D(16, 9, padding="same", name="conv")])
     with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
         plain = finalize(space, form="low_rank")
     texts = [str(each.message) for each in caught if each.category is UserWarning]
     assert len(texts) == 1 and "for conv, which keep the smaller" in texts[0]
