@@ -32,7 +32,6 @@ FORMS = {
     "auto": {},
     "spectrum": {"form": "spectrum"},
     "kernel": {"form": "kernel"},
-    "low rank": {"form": "low_rank"},
     "low rank, tolerance 0.1": {"form": "low_rank", "tolerance": 0.1},
     "low rank, folded": {"form": "low_rank", "fold_normalization": True},
     "kernel, float16": {"form": "kernel", "weight_dtype": "float16"},
