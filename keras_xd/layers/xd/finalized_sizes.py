@@ -70,7 +70,7 @@ def milliseconds(key: str, make: Callable[[], keras.layers.Layer], shape: Shape)
         layer, x = make(), keras.ops.ones((BATCH, *shape[1:]))
         variables = layer.trainable_variables, layer.non_trainable_variables
         weights = [[variable.value for variable in some] for some in variables]
-        call = tracing.compiled(functools.partial(_called, layer))
+        call = tracing.compiled(functools.partial(_stateless_outputs, layer))
         clock = time.perf_counter if devices.has_accelerator() else time.process_time
         times = []
         for _ in range(1 + _CALLS):  # the first call makes the graph
@@ -81,7 +81,7 @@ def milliseconds(key: str, make: Callable[[], keras.layers.Layer], shape: Shape)
     return _measured[key]
 
 
-def _called(layer, trainable, others, inputs):
+def _stateless_outputs(layer, trainable, others, inputs):
     """Return the outputs of a layer with these weights."""
     return layer.stateless_call(trainable, others, inputs)[0]
 
