@@ -155,7 +155,7 @@ def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypa
     assert half["bytes"] < spectrum["bytes"]
     ratio = spectrum["parameters"] / backbone["parameters"]
     text = output.read_text()
-    assert f"| {spectrum['parameters']:,} | {ratio:.2f} |" in text and "## 1 thread\n" in text
+    assert f"| {spectrum['parameters']:,} | {ratio:.1f} |" in text and "## 1 thread\n" in text
     assert "finalized.py --cases tcn --moved 0.02 --threads 1 --rounds 1`" in text
     monkeypatch.setattr(finalized, "LARGEST", 10)
     assert finalized.measure("tcn", 0.0, 1)["spectrum"].keys() == {"parameters"}
