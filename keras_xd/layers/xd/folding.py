@@ -69,15 +69,15 @@ class FoldedOperation(ConfiguredLayer, SearchableLayer):
         """Return the static layer of the form that measured times and sizes recommend."""
         shape = self.get_build_config()["input_shape"]
         approximated = self._approximated(weight_dtype, finalized_sizes.ROUNDING)
-        found = {}
+        found: dict[str, tuple] = {}
         for form in ("kernel", "spectrum"):
             make = functools.partial(self._exact, form, weight_dtype)
             found[form] = (self.finalized_sizes(shape, form).parameters, make, ())
         if approximated is not None:
             form, static = approximated
             found[form] = (static.count_params(), lambda: static, static.kept)
-        own = (type(self).__name__, self.geometry, self.plans, self.depth, self.groups, shape)
-        own += (self.filters, self.frequency_bias, self.channel_gates, weight_dtype)
+        own = [type(self).__name__, self.geometry, self.plans, self.depth, self.groups, shape]
+        own += [self.filters, self.frequency_bias, self.channel_gates, weight_dtype]
         costs = tuple(
             finalized_sizes.FormCost(
                 form,
