@@ -58,8 +58,7 @@ class KeptFrequencies:
         self.error = math.sqrt(max(left_out, 0.0) + max(paired, 0.0))
         self.values = (values + changed)[first]
         self.counts = (len(first), *self.counts[1:])
-        axes[0] = [x[first] for x in axes[0]]
-        self._axes = axes
+        self._axes = [[x[first] for x in axes[0]], *axes[1:]]
 
     def transforms(self):
         """Return the dense transforms of all axes there and back."""
