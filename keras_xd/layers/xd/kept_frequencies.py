@@ -38,7 +38,7 @@ class KeptFrequencies:
         if 2 * math.prod(self.counts) > energies.size:
             return  # not worth it
         left_out = 1 - np.sum(energies[np.ix_(*kept)]) / total
-        axes = [[x[of_axis] for x in rows] for rows, of_axis in zip(axes, kept, strict=True)]
+        axes = [(m[rows], k[rows]) for (m, k), rows in zip(axes, kept, strict=True)]
         values, first = values[np.ix_(*kept)], np.arange(len(kept[0]))
         # By axis the row that is nearest to the conjugate of each row.
         mirrors = [np.argmax(np.prod([abs(x @ x.T) for x in rows], axis=0), 1) for rows in axes]
@@ -58,7 +58,7 @@ class KeptFrequencies:
         self.error = math.sqrt(max(left_out, 0.0) + max(paired, 0.0))
         self.values = (values + changed)[first]
         self.counts = (len(first), *self.counts[1:])
-        self._axes = [[x[first] for x in axes[0]], *axes[1:]]
+        self._axes = [(axes[0][0][first], axes[0][1][first]), *axes[1:]]
 
     def transforms(self):
         """Return the dense transforms of all axes there and back."""
