@@ -1,11 +1,11 @@
 """Size, latency and error of finalized models of every form, beside their backbones.
 
-    python benchmarks/finalized.py [--cases lenet cnn1d resnet20 fno tcn] [--depth 1] [--steps 60]
-        [--threads 1 2] [--rounds 15]
+    python benchmarks/finalized.py [--cases lenet resnet20 tcn …] [--moved 0.02] [--threads 1]
+        [--rounds 7]
 
-Each backbone is rewritten (every convolution an XD-operation), searched for some steps of 32 random
-samples with random targets, and finalized in every form. All SavedModels are loaded and called in
-turn, in one process for each number of threads and without XLA.
+Each backbone is rewritten (every convolution an XD-operation), or an FNO made of XD-operations, its
+architecture moved at random, and the model finalized in every form. All SavedModels are loaded and
+called in turn, in one process for each case and number of threads and without XLA, by CPU time.
 """
 
 import json
@@ -13,6 +13,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
@@ -23,51 +24,52 @@ import tensorflow as tf
 import timing
 
 import keras_xd
+from keras_xd.core.searchable import architecture_variables, searchable_layers
 
-BATCHES = (1, 32, 256)
+BATCHES = (1, 32)
+LARGEST = 10**8
 FORMS = {
+    "auto": {},
     "spectrum": {"form": "spectrum"},
     "kernel": {"form": "kernel"},
-    "auto": {"form": "auto"},
-    "low rank": {"form": "low_rank"},
+    "low rank, tolerance 0.1": {"form": "low_rank", "tolerance": 0.1},
     "low rank, folded": {"form": "low_rank", "fold_normalization": True},
-    "spectrum, float16": {"form": "spectrum", "weight_dtype": "float16"},
     "kernel, float16": {"form": "kernel", "weight_dtype": "float16"},
 }
 
 
-def cnn1d():
-    """Return a network of three one-dimensional convolutions."""
-    stack = [keras.Input((256, 8), name="signal")]
-    for filters in (32, 64, 64):
-        stack += [
-            keras.layers.Conv1D(filters, 5, padding="same", activation="relu"),
-            keras.layers.AveragePooling1D(2),
-        ]
-    stack += [keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(10)]
-    return keras.Sequential(stack)
-
-
-def model(name, *arguments, **options):
-    """Return a function that makes a network of `keras_xd.models`."""
+def rewritten(name, *arguments, **options):
+    """Return a function that makes a network and its search space."""
 
     def make():
-        return getattr(keras_xd.models, name)(*arguments, **options)
+        backbone = getattr(keras_xd.models, name)(*arguments, **options)
+        return backbone, keras_xd.rewrite(backbone)
 
     return make
 
 
-FNO = {"width": 32, "operation": "convolution", "padding": "same"}
+def resnet50():
+    """Return ResNet-50 and its search space."""
+    backbone = keras.applications.ResNet50(weights=None, input_shape=(64, 64, 3), classes=10)
+    return backbone, keras_xd.rewrite(backbone)
+
+
+def fno(shape, **options):
+    """Return a function that makes an FNO and the same of XD-operations."""
+    kinds = ("fourier", "xd")
+    return lambda: [keras_xd.models.fno(shape, operation=kind, **options) for kind in kinds]
+
+
+# Name, maker, and whether the architecture moves.
 CASES = {
-    "lenet": ("LeNet, 28×28", model("lenet", (28, 28, 1), classes=10), {}),
-    "cnn1d": ("3 convolutions, 256 steps", cnn1d, {}),
-    "resnet20": ("ResNet-20, 32×32", model("resnet20", (32, 32, 3), 10), {}),
-    "fno": (
-        "FNO with convolutions, 256 points",
-        model("fno", (256, 2), **FNO),
-        {"padding": "circular"},
-    ),
-    "tcn": ("TCN, 128 steps", model("tcn", (128, 88), 88, channels=64), {}),
+    "lenet": ("LeNet, 28×28", rewritten("lenet", (28, 28, 1), classes=10), True),
+    "resnet20": ("ResNet-20, 32×32", rewritten("resnet20", (32, 32, 3), 10), True),
+    "tcn": ("TCN, 128 steps", rewritten("tcn", (128, 88), 88, channels=64), True),
+    "resnet50": ("ResNet-50, 64×64", resnet50, True),
+    "fno1d_start": ("FNO, 1024 points, at its start", fno((1024, 2)), False),
+    "fno1d": ("FNO, 1024 points", fno((1024, 2)), True),
+    "fno2d_start": ("FNO, 64×64, at its start", fno((64, 64, 3), width=32, modes=12), False),
+    "fno2d": ("FNO, 64×64", fno((64, 64, 3), width=32, modes=12), True),
 }
 
 
@@ -78,93 +80,64 @@ def served(model, folder):
     return sum(path.stat().st_size for path in files), tf.saved_model.load(folder)
 
 
-def searched(space, steps):
-    """Train a search space for some steps of random samples and targets."""
-    rng = np.random.default_rng(0)
-    samples = rng.normal(size=(32 * steps, *space.input_shape[1:])).astype("float32")
-    targets = rng.normal(size=(32 * steps, *space.output_shape[1:])).astype("float32")
-    keras.utils.set_random_seed(0)
-    search = keras_xd.SearchModel(space)
-    search.compile(loss="mse")
-    if steps:
-        search.fit(samples, targets, batch_size=32, epochs=1, verbose=0)
-
-
-def measure(name, depth, steps, rounds):
+def measure(name, moved, rounds):
     """Return the rows, dictionaries by name: the backbone, the search space and each form."""
-    _, make, options = CASES[name]
-    backbone = make()
-    space = keras_xd.rewrite(backbone, depth=depth, **options)
-    searched(space, steps)
-    models = {"backbone": backbone}
-    models |= {form: keras_xd.finalize(space, **FORMS[form]) for form in FORMS}
-    rows = {
-        kind: {
-            "parameters": model.count_params(),
-            "weights": sum(weight.nbytes for weight in model.get_weights()),
-        }
-        for kind, model in (*models.items(), ("search space", space))
-    }
-    for form, kept in (("auto", "kernel"), ("low rank", "low_rank")):
-        if form in models:
-            forms = [row.form for row in models[form].report.rows]
-            rows[form]["kept"] = f"{forms.count(kept)} of {len(forms)}"
+    keras.utils.set_random_seed(0)
     rng = np.random.default_rng(0)
+    backbone, space = CASES[name][1]()
+    for variable in architecture_variables(space) if CASES[name][2] else ():
+        noise = moved * float(np.std(variable)) * rng.normal(size=variable.shape)
+        variable.assign(variable + noise)
 
     def inputs_of(batch):
         return tf.constant(rng.normal(size=(batch, *backbone.input_shape[1:])), tf.float32)
 
     samples = inputs_of(8)
     expected = np.asarray(space(samples, training=False))
+    spectrum = sum(
+        layer.finalized_sizes(layer.get_build_config()["input_shape"], "spectrum").parameters
+        for layer in searchable_layers(space)
+    )
+    rows = {"backbone": {}, "search space": {"parameters": space.count_params()}}
     with tempfile.TemporaryDirectory() as folder:
         loaded = {}
-        for number, (kind, model) in enumerate(models.items()):
-            rows[kind]["bytes"], exported = served(model, os.path.join(folder, str(number)))
-            loaded[kind] = exported
+        for kind in ("backbone", *FORMS):
+            if kind == "spectrum" and spectrum > LARGEST:
+                rows[kind] = {"parameters": spectrum}
+                continue
+            model = backbone if kind == "backbone" else keras_xd.finalize(space, **FORMS[kind])
+            size, loaded[kind] = served(model, os.path.join(folder, kind))
+            rows[kind] = {"parameters": model.count_params(), "bytes": size}
             if kind != "backbone":
-                error = np.max(np.abs(exported.serve(samples).numpy() - expected))
+                error = np.max(np.abs(loaded[kind].serve(samples).numpy() - expected))
                 rows[kind]["error"] = float(error / np.max(np.abs(expected)))
+                forms = [row.form for row in model.report.rows]
+                counts = (f"{forms.count(form)} {form}" for form in dict.fromkeys(forms))
+                rows[kind]["forms"] = ", ".join(counts)
         for batch in BATCHES:
-            count = rounds if batch < BATCHES[-1] else -(-rounds // 3)
             inputs = inputs_of(batch)
             calls = {kind: lambda m=m, x=inputs: m.serve(x).numpy() for kind, m in loaded.items()}
-            for kind, value in timing.medians(calls, count).items():
+            for kind, value in timing.medians(calls, rounds, clock=time.process_time).items():
                 rows[kind][str(batch)] = value
     return rows
 
 
-def size_table(results):
-    """Return the lines of the table of sizes and errors."""
-    lines = timing.head("model", "parameters", "ratio", "weights, MB", "exported, MB", "error")
-    for name, by_threads in results.items():
-        rows = next(iter(by_threads.values()))
-        before = rows["backbone"]
-        for kind in ("backbone", "search space", *FORMS):
-            row = rows[kind]
-            text = f"{CASES[name][0]}, {kind}"
-            if "kept" in row:
-                kept = "keep the kernel" if kind == "auto" else "of low rank"
-                text += f" ({row['kept']} {kept})"
-            cells = [text, f"{row['parameters']:,}", _ratio(row, before, "parameters")]
-            cells.append(f"{row['weights'] / 1e6:.2f}")
-            cells.append(f"{row['bytes'] / 1e6:.2f}" if "bytes" in row else "")
-            cells.append(f"{row['error']:.1e}" if "error" in row else "")
-            lines.append(timing.row(*cells))
-    return lines
-
-
-def latency_table(results, threads):
-    """Return the lines of the table of times with a number of threads."""
-    head = ["model"]
+def lines_of(results, threads):
+    """Return the lines of the table with a number of threads."""
+    head = ["model", "forms", "parameters", "ratio", "exported, MB", "error"]
     for batch in BATCHES:
         head += [f"ms, batch {batch}", "ratio"]
     lines = timing.head(*head)
     for name, by_threads in results.items():
         rows = by_threads[threads]
-        for kind in ("backbone", *FORMS):
-            cells = [f"{CASES[name][0]}, {kind}"]
+        for kind, row in rows.items():
+            cells = [f"{CASES[name][0]}, {kind}", row.get("forms", ""), f"{row['parameters']:,}"]
+            cells.append(_ratio(row, rows["backbone"], "parameters"))
+            cells.append(f"{row['bytes'] / 1e6:.2f}" if "bytes" in row else "")
+            cells.append(f"{row['error']:.1e}" if "error" in row else "")
             for batch in map(str, BATCHES):
-                cells += [f"{rows[kind][batch]:.2f}", _ratio(rows[kind], rows["backbone"], batch)]
+                cells.append(f"{row[batch]:.2f}" if batch in row else "")
+                cells.append(_ratio(row, rows["backbone"], batch))
             lines.append(timing.row(*cells))
     return lines
 
@@ -179,35 +152,36 @@ def _ratio(row, before, key):
 def main(words=None):
     parser = timing.parser(__file__, __doc__)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--depth", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--moved", type=float, default=0.02)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1])
+    parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args(words)
     if options.measure:
         print(json.dumps(measure(*options.measure)))
         return None
-    numbers = (options.depth, options.steps, options.rounds)
+    task = (options.moved, options.rounds)
     results = {
-        name: {n: timing.apart(__file__, [name, *numbers], n) for n in options.threads}
+        name: {n: timing.apart(__file__, [name, *task], n) for n in options.threads}
         for name in options.cases
     }
     command = f"python benchmarks/finalized.py --cases {' '.join(options.cases)}"
-    command += f" --depth {options.depth} --steps {options.steps}"
-    command += f" --threads {' '.join(map(str, options.threads))} --rounds {options.rounds}"
-    load = os.getloadavg()[0]
+    command += f" --moved {options.moved} --threads {' '.join(map(str, options.threads))}"
+    command += f" --rounds {options.rounds}"
     times = {"1 thread" if n == 1 else f"{n} threads": n for n in options.threads}
     lines = timing.page(
         "Size, latency and error of finalized models",
-        f"Written by `{command}`; {timing.versions()}, CPU, computed in float32, without "
-        f"XLA. Every search had {options.steps} steps of 32 random samples. Exported SavedModels "
-        "called in turn, medians; ratios are to the backbone. The load of the machine was "
-        f"{load:.1f} of {os.cpu_count()} cores at the end: the times of one case are comparable "
-        "with each other only. The error is the largest difference to the outputs of the search "
-        "space, relative to the largest of these; of low ranks each operation may err by a "
-        "hundredth, the default `tolerance`.",
-        size_table(results),
-        *([f"## Times, {n}", "", *latency_table(results, times[n])] for n in times),
+        f"Written by `{command}`; {timing.versions()}, CPU, computed in float32, without XLA. "
+        "Every entry of the architectures was moved by a normal number of so many standard "
+        "deviations, except for those at their start. Exported SavedModels called in turn, "
+        "medians of CPU time; ratios are to the backbone, of an FNO that of `SpectralConv`. The "
+        "error is the largest difference to the outputs of the search space, relative to the "
+        "largest of these; of low ranks each operation may err by a hundredth, or by the "
+        f"`tolerance`. Of spectra of more than {LARGEST:,} numbers only these are counted. The "
+        f"load of the machine was {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores at the end.",
+        *(
+            [f"## {words[0].upper()}{words[1:]}", "", *lines_of(results, n)]
+            for words, n in times.items()
+        ),
     )
     timing.write(options, lines)
     return results

@@ -17,7 +17,7 @@ from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd_tests.example_scripts import BENCHMARKS, on_path
 
 NAMES = ("finalized", "first_search", "formats", "long_kernels")
-NAMES += ("low_rank", "nos", "quantized", "search_steps", "structured", "xd_conv")
+NAMES += ("nos", "quantized", "search_steps", "structured", "xd_conv")
 with on_path(BENCHMARKS):
     scripts = {name: importlib.import_module(name) for name in NAMES}
     timing = importlib.import_module("timing")
@@ -134,54 +134,31 @@ def test_xd_convolutions_are_measured(monkeypatch, tmp_path):
     assert len(cells) == 6 and cells[0].endswith("(1.00)") and output.exists()
 
 
-def small_cnn1d():
-    """As `finalized.cnn1d`, with one convolution, of which each form is exported."""
-    convolution, pooling, *_, mean, dense = finalized.cnn1d().layers
-    kept = [x.from_config(x.get_config()) for x in (convolution, pooling, mean, dense)]
-    return keras.Sequential([keras.Input((32, 8)), *kept])
+def small_operator():
+    """A Fourier operator of one block and its search space."""
+    options = {"width": 16, "modes": 3, "blocks": 1, "projection": 4}
+    return finalized.fno((32, 2), **options)()
 
 
 def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypatch):
-    monkeypatch.setitem(finalized.CASES, "cnn1d", ("small", small_cnn1d, {}))
+    monkeypatch.setitem(finalized.CASES, "tcn", ("small", small_operator, False))
     monkeypatch.setattr(finalized, "BATCHES", (1,))
-    kinds = ("spectrum", "low rank", "kernel, float16")  # each is exported
+    kinds = ("auto", "spectrum", "kernel, float16")  # each is exported
     monkeypatch.setattr(finalized, "FORMS", {kind: finalized.FORMS[kind] for kind in kinds})
     output = tmp_path / "finalized.md"
-    words = ["--cases", "cnn1d", "--rounds", "1", "--steps", "1", "--threads", "1"]
-    found = finalized.main([*words, "--output", str(output)])
+    found = finalized.main(["--cases", "tcn", "--rounds", "1", "--output", str(output)])
     ((rows,),) = (by_threads.values() for by_threads in found.values())
-    names = ("backbone", "spectrum", "kernel, float16")
-    backbone, spectrum, kernel = (rows[kind] for kind in names)
-    assert spectrum["parameters"] > backbone["parameters"]
-    assert spectrum["bytes"] > backbone["bytes"]
-    assert kernel["parameters"] <= rows["search space"]["parameters"] < spectrum["parameters"]
-    assert kernel["weights"] < 0.6 * rows["search space"]["weights"]
-    assert spectrum["error"] < 1e-5 < kernel["error"] < 1e-2
-    assert rows["low rank"]["kept"].endswith(" of 1") and rows["low rank"]["error"] < 0.05
+    backbone, auto, spectrum, half = (rows[kind] for kind in ("backbone", *kinds))
+    assert auto["forms"] == "1 frequencies" and auto["parameters"] < spectrum["parameters"]
+    assert spectrum["bytes"] > auto["bytes"] and spectrum["1"] > 0
+    assert max(spectrum["error"], auto["error"]) < 1e-5 and half["error"] < 1e-2
+    assert half["bytes"] < spectrum["bytes"]
     ratio = spectrum["parameters"] / backbone["parameters"]
     text = output.read_text()
-    assert f"| {spectrum['parameters']:,} | {ratio:.1f} |" in text
-    assert "## Times, 1 thread\n" in text
-    assert "finalized.py --cases cnn1d --depth 1 --steps 1 --threads 1 --rounds 1`" in text
-
-
-def test_low_ranks_are_measured(monkeypatch, rng):
-    low_rank = scripts["low_rank"]
-    monkeypatch.setattr(low_rank, "SHAPES", ((1, 8, 4, 1),))
-    monkeypatch.setattr(low_rank, "RANKS", (3,))
-    monkeypatch.setattr(low_rank, "TOLERANCES", (0.01, 0.5))
-    lenet = keras_xd.models.lenet
-    monkeypatch.setattr(keras_xd.models, "resnet20", lambda shape, n: lenet(shape, n))
-    data = [
-        (rng.random((n, 16, 16, 1)).astype("float32"), rng.integers(10, size=n)) for n in (8, 6)
-    ]
-    lines = low_rank.main(["--epochs", "1", "--rounds", "1", "--dry-run"], data)
-    rows = rows_of(lines, "low rank, tolerance")
-    assert [row[2] for row in rows] == ["2 of 2"] * 2
-    numbers = [int(row[1].replace(",", "")) for row in rows]
-    assert numbers[0] > numbers[1] and float(rows[0][5]) < float(rows[1][5]) < 1
-    (row,) = rows_of(lines, "1, 8×8, 4, 1")
-    assert len(row) == 5 and row[3].endswith(" ×")
+    assert f"| {spectrum['parameters']:,} | {ratio:.1f} |" in text and "## 1 thread\n" in text
+    assert "finalized.py --cases tcn --moved 0.02 --threads 1 --rounds 1`" in text
+    monkeypatch.setattr(finalized, "LARGEST", 10)
+    assert finalized.measure("tcn", 0.0, 1)["spectrum"].keys() == {"parameters"}
 
 
 def test_formats_are_measured_and_refusals_told(tmp_path, monkeypatch, capsys):

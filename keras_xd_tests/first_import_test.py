@@ -34,7 +34,7 @@ def exported(tmp_path_factory):
         ("tensor", searched(sample_models.nested(), rng, depth=1)),
         ("dictionary", searched(sample_models.shared(), rng, depth=1)),
     ):
-        plain = finalize(space)
+        plain = finalize(space, form="spectrum")
         batches = {n: sample_models.inputs_of(plain, rng, n) for n in BATCHES}
         plain.export(folder / name / "exported", verbose=False)
         arrays = {
@@ -54,7 +54,8 @@ def snapped(exported):
     And one that does.
     """
     folder, rng = exported[0], np.random.default_rng(20)
-    finalize(rewrite(sample_models.volumes(), depth=1)).save(folder / "finalized.keras")
+    volumes = rewrite(sample_models.volumes(), depth=1)
+    finalize(volumes, form="kernel").save(folder / "finalized.keras")
     found = {}
     for make in (sample_models.residual, sample_models.nested):
         space = rewrite(sample_models.randomize(make(), rng), depth=1, **SOME.get(make, {}))

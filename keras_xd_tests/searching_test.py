@@ -490,6 +490,7 @@ def test_auto_finds_what_a_backbone_cannot(rng, monkeypatch):
         verbose=0,
         shuffle=False,
         compile_options=EAGER,
+        finalize_options={"form": "spectrum"},
     )
     assert result.report.kept.startswith("xd") and result.search is not None
     loss = result.model.evaluate(batches, verbose=0)

@@ -82,6 +82,15 @@ def _traced_by_tensorflow(function):
     return call
 
 
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of tensors as the backend runs a model's call, without XLA by choice."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function, autograph=False)
+    return traced_once(function)
+
+
 def calls_traced_functions() -> bool:
     """Return whether a call of what `traced_once` returns is one node of a graph, or eager."""
     return keras.backend.backend() == "tensorflow" and not _in_xla()

@@ -2,6 +2,7 @@
 
 import os
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,10 +13,11 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.searchable import SearchableLayer, check_finite, flatten_layers, named_layers
 from keras_xd.core.type_aliases import Tensor
+from keras_xd.core.warning_location import stacklevel
 from keras_xd.finalizing import candidate_choice
 from keras_xd.finalizing.normalization_folding import fold_normalizations
 from keras_xd.finalizing.pruning import has_masks, prune
-from keras_xd.finalizing.replacing import Replacement, replace, trimmed_rows
+from keras_xd.finalizing.replacing import NO_RANKS, Replacement, replace, trimmed_rows
 from keras_xd.finalizing.report import FinalizingReport, LayerReport
 from keras_xd.finalizing.streams import split_streams, trim_streams
 from keras_xd.graph.cloning import view
@@ -44,7 +46,7 @@ class FinalizedModel(AtomicSaving, keras.Model):
 def finalize(
     model: keras.Model,
     *,
-    form: str = "spectrum",
+    form: str = "auto",
     weight_dtype: str | None = None,
     snap: float | None = None,
     tolerance: float | None = None,
@@ -74,11 +76,17 @@ def finalize(
     `keras_xd.models.fno`, is copied as it is: the copy's `export` is that of `keras_xd.export`.
 
     The spectrum of an XD-operation has a complex number for each frequency and pair of channels, so
-    it is larger than the convolution that it replaced: ResNet-20 gets 50 times the parameters.
-    `form="kernel"` stores the kernel instead and computes the spectrum in every call, so that the
-    model is no larger than the search space unless its kernels are long (`docs/deploying.md`).
+    it may be many times larger than the convolution that it replaced. By default the form of every
+    operation is chosen: one that has not moved from a convolution of Keras becomes that one. Of the
+    others all exact forms are called with 32 samples on this machine, once for equal sizes in a
+    process, and the fastest of those with at most twice the parameters of the smallest is taken; if
+    that one takes more than 1.5 times as long as the fastest of all, the fastest of all. Exact
+    forms are the kernel, the spectrum, the spectrum where it carries something (of Fourier
+    operators whose matrices were not trained) and low ranks, if they have the same outputs to
+    rounding. The report shows them all.
     Only operations in graphs, in `XDSeparableConv2D` and in `SearchableResampled` have this choice,
-    and `weight_dtype` and `snap`; the XD-operations inside cells keep their spectrum.
+    and `weight_dtype` and `snap`; the XD-operations inside cells keep their spectrum. With a
+    `weight_dtype` no operation becomes a layer of Keras unasked.
     `benchmarks/finalized.md` has sizes and times.
 
     The result is not compiled. It is a Functional model, or of a subclassed one a
@@ -91,13 +99,12 @@ def finalize(
 
     Args:
         model: a built search space (Functional, Sequential or subclassed), or a `SearchModel`.
-        form: what is stored of XD-operations: `"spectrum"` for speed at small batches, `"kernel"`
-            for size, or `"auto"`: by layer, the kernel where that at least halves its weights and
-            forming the spectrum takes no more multiply–adds than the layer does for one sample.
-            `"low_rank"` for both: an approximation of each operation by few matrices by axis, at
-            most twice as large as the searched layer and as fast as the spectrum. An operation of
-            which no ranks within the `tolerance` are so, as on long axes in 1-D, keeps its kernel,
-            or its spectrum where that is smaller.
+        form: what is stored of XD-operations: `"auto"`, by the rule above; `"spectrum"`;
+            `"kernel"`, of which every call computes the spectrum; or `"low_rank"`: an approximation
+            of each operation by few matrices by axis or by the frequencies that carry most, at most
+            twice as large as the searched layer and as fast as the spectrum. An operation of which
+            none within the `tolerance` is so, as on long axes in 1-D, keeps its kernel, or its
+            spectrum where that is smaller, with a warning.
         weight_dtype: `"float16"` or `"bfloat16"`: the data type that matrices, spectra and kernels
             of XD-operations are stored in; computed in the layers' own type, not trained further.
             `None` stores them as they are.
@@ -123,6 +130,9 @@ def finalize(
         masks; `print` shows a table. If a `SearchModel` costs over 1.02 of its `complexity_target`,
         the logger `keras_xd.training` says by how much.
 
+    Warns:
+        UserWarning: of operations that `form="low_rank"` does not approximate.
+
     Example:
 
     >>> import keras
@@ -130,12 +140,12 @@ def finalize(
     >>> space = keras.Sequential(
     ...     [keras.Input((8, 8, 1)), keras_xd.layers.XDConv2D(2, 3, name="conv")]
     ... )
-    >>> model = keras_xd.finalize(space)
+    >>> model = keras_xd.finalize(space)  # it has not been searched
+    >>> type(model.get_layer("conv")).__name__, model.report.rows[0].operation
+    ('Conv2D', 'convolution 3×3')
+    >>> model = keras_xd.finalize(space, form="spectrum")
     >>> type(model.get_layer("conv")).__name__
     'StaticXD'
-    >>> plain = keras_xd.finalize(space, snap=0.05)
-    >>> type(plain.get_layer("conv")).__name__, plain.report.rows[0].operation
-    ('Conv2D', 'convolution 3×3')
     """
     check_options(form, weight_dtype, snap, tolerance)
     budget = complexity_target, complexity_measure
@@ -195,15 +205,16 @@ def finalize(
         copy = split_streams(trim_streams(view(copy)))
         copy = fold_normalizations(copy) if fold_normalization else copy
         of_keras = all(_package(layer) == "keras" for layer in flatten_layers(copy))
-        kind = keras.Model if report.snapped and of_keras else FinalizedModel
+        kind = keras.Model if snap and report.snapped and of_keras else FinalizedModel
         copy = kind(copy.input, copy.output, name=copy.name)
     copy.report = report
+    _warn_of_exact_forms(rows)
     if search is not None and not candidate_choice.mixtures(search.model):
         log_excess(search, copy if masked else search.model)
     return copy
 
 
-def check_options(form="spectrum", weight_dtype=None, snap=None, tolerance=None, **others):
+def check_options(form="auto", weight_dtype=None, snap=None, tolerance=None, **others):
     """Raise `ValueError` for options of `finalize` that are none; others are not looked at."""
     is_low_rank(form, tolerance)
     validation.one_of(weight_dtype, (None, *STORAGES), "weight_dtype")
@@ -211,6 +222,17 @@ def check_options(form="spectrum", weight_dtype=None, snap=None, tolerance=None,
         raise ValueError(
             "`snap` is a relative distance and must lie between 0 and 1, both excluded. "
             f"Received: snap={snap!r}"
+        )
+
+
+def _warn_of_exact_forms(rows):
+    """Warn of operations that are not approximated although that was asked for."""
+    exact = [row.name for row in rows if row.left_because == NO_RANKS]
+    if exact:
+        warnings.warn(
+            f'`form="low_rank"`: {NO_RANKS} for {", ".join(exact)}, which keep the smaller of '
+            "kernel and spectrum. A larger `tolerance` may help.",
+            stacklevel=stacklevel(),
         )
 
 

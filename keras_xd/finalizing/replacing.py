@@ -23,7 +23,11 @@ from keras_xd.layers import StaticKernelXD, StaticLowRankXD
 from keras_xd.layers.masked.base import MaskedLayer
 from keras_xd.layers.xd.base import XDLayer
 from keras_xd.layers.xd.distances import OPERATIONS
-from keras_xd.layers.xd.finalized_sizes import LOW_RANK
+from keras_xd.layers.xd.finalized import StaticOperation
+from keras_xd.layers.xd.finalized_sizes import FREQUENCIES, LOW_RANK
+
+# Why an operation is of an exact form where one of low ranks was asked for.
+NO_RANKS = "no ranks or frequencies within the tolerance are small and fast enough"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +49,8 @@ class Replacement:
             counts[1] = 0  # poolings and the like, by the convention of `keras_xd.complexity`
         inside = flatten_layers(self.after)
         kernels = [inner for inner in inside if isinstance(inner, StaticKernelXD)]
-        low_ranks = [inner for inner in inside if isinstance(inner, StaticLowRankXD)]
+        static = [inner for inner in inside if isinstance(inner, StaticOperation)]
+        shorter = [inner for inner in static if inner.kept]
         return _row(
             path,
             self.before,
@@ -57,8 +62,9 @@ class Replacement:
             left_because=self.reason,
             forming=sum(inner.forming_multiply_adds() for inner in kernels),
             candidate=self.candidate,
-            ranks=low_ranks[0].ranks if low_ranks else None,
-            error=max(inner.error or 0.0 for inner in low_ranks) if low_ranks else None,
+            ranks=shorter[0].kept if shorter else None,
+            error=max(inner.error for inner in shorter) if shorter else None,
+            costs=static[0].costs if static else (),
             dropped=tuple(sorted(_penalties(self.before) - _penalties(self.after))),
         )
 
@@ -73,19 +79,22 @@ def replace(
     """Return what takes the place of a searched layer."""
     if not isinstance(layer, OPERATIONS):
         inside = any(isinstance(inner, XDLayer) for inner in flatten_layers(layer))
-        asked = (form, weight_dtype, snap) != ("spectrum", None, None)
+        asked = form not in ("auto", "spectrum") or weight_dtype or snap
         kept = f"the operations in a {type(layer).__name__} keep their spectrum"
         reason = kept if inside and asked else None
         candidate = layer.largest if isinstance(layer, CandidateMixture) else None
         plain = layer.finalize()
         return Replacement(layer, plain, "finalized", reason=reason, candidate=candidate)
     found = snapping.Snap() if snap is None else snapping.snap(layer, snap)
+    if found.layer is None and (form, weight_dtype) == ("auto", None):
+        still = snapping.unmoved(layer)
+        found = found if still.layer is None else still
     if found.layer is not None:
         return Replacement(layer, found.layer, "snapped", found)
     plain = layer.finalize(form, weight_dtype, tolerance)
     found_form, reason = _form(plain), found.reason
-    if form == LOW_RANK and found_form != LOW_RANK:
-        reason = "no ranks within the tolerance are small and fast enough"
+    if form == LOW_RANK and found_form not in (LOW_RANK, FREQUENCIES):
+        reason = NO_RANKS
     return Replacement(layer, plain, found_form, found, reason)
 
 
@@ -112,10 +121,11 @@ def _trimmed_row(path, layer, plain):
 
 def _form(plain):
     """Return the form of what an XD-operation was finalized to."""
+    inside = flatten_layers(plain)
     for form, kind in ((LOW_RANK, StaticLowRankXD), ("kernel", StaticKernelXD)):
-        if any(isinstance(inner, kind) for inner in flatten_layers(plain)):
+        if any(isinstance(inner, kind) for inner in inside):
             return form
-    return "spectrum"
+    return FREQUENCIES if any(getattr(inner, "kept", None) for inner in inside) else "spectrum"
 
 
 def _row(path, layer, plain, multiply_adds, **found):

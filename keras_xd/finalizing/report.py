@@ -5,6 +5,7 @@ from typing import Any
 
 from keras_xd.core.tables import aligned, pair
 from keras_xd.graph.size_counts import LayerChange
+from keras_xd.layers.xd.finalized_sizes import LOW_RANK, FormCost
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -15,20 +16,23 @@ class LayerReport(LayerChange):
         name, kind_before, kind_after, parameters_before, parameters_after, multiply_adds_before,
             multiply_adds_after: as in `LayerChange`; a class is `"removed"` where nothing is left,
             and multiply–adds are at the sizes that the layer was built for.
-        form: `"spectrum"`, `"kernel"` or `"low_rank"` of an XD-operation; `"snapped"` where a plain
-            layer took its place; `"trimmed"` where masks have cut a layer; `"finalized"` for every
-            other kind of search.
-        operation: what the plain layer computes or, where the operation stays, the nearest one;
-            `None` unless snapping was asked for.
+        form: `"spectrum"`, `"frequencies"` (the spectrum where it carries something), `"kernel"` or
+            `"low_rank"` of an XD-operation; `"snapped"` where a plain layer took its place;
+            `"trimmed"` where masks have cut a layer; `"finalized"` for every other kind of search.
+        operation: what the plain layer computes or, where the operation stays and snapping was
+            asked for, the nearest one; else `None`.
         distance: the relative distance of the two linear maps, likewise.
-        left_because: why an operation was not snapped, or why `keep` did not apply; or `None`.
+        left_because: why an operation was not snapped, or why `form` did not apply; or `None`.
         bytes_before, bytes_after: bytes of the weights.
         forming: multiply–adds of forming the spectrum from a kernel, once a call.
         candidate: what a mixture has become, by its name; `None` for every other layer.
-        ranks: of the form `"low_rank"` the number of matrices of each axis (of a separable
-            operation those of the depthwise one); `None` of every other.
-        error: of the form `"low_rank"` the relative error of the linear map (of two operations the
-            larger one).
+        ranks: of the form `"low_rank"` the number of matrices of each axis, of `"frequencies"`
+            that of the frequencies (of a separable operation those of the depthwise one); `None` of
+            every other.
+        error: of these forms the relative error of the linear map (of two operations the larger
+            one).
+        costs: parameters and milliseconds, for 32 samples, of each exact form of which
+            `form="auto"` chose (of a separable operation those of the depthwise one).
         dropped: the regularizers and constraints that the plain layer has not, such as
             `("kernel_regularizer",)` where no kernel is left.
     """
@@ -42,6 +46,7 @@ class LayerReport(LayerChange):
     candidate: str | None = None
     ranks: tuple[int, ...] | None = None
     error: float | None = None
+    costs: tuple[FormCost, ...] = ()
     dropped: tuple[str, ...] = ()
 
 
@@ -68,7 +73,8 @@ class FinalizingReport:
                 multiply_adds += f" + {row.forming:,} a call"
             form = row.form
             if row.ranks is not None:
-                form = f"rank {'×'.join(map(str, row.ranks))}, error {row.error:.2g}"
+                word = "rank" if row.form == LOW_RANK else row.form
+                form = f"{word} {'×'.join(map(str, row.ranks))}, error {row.error:.2g}"
             table.append(
                 (
                     row.name,
@@ -85,7 +91,14 @@ class FinalizingReport:
             f"without {name}: " + ", ".join(row.name for row in self.rows if name in row.dropped)
             for name in dropped
         ]
-        return "\n".join([*aligned(table), *lines])
+        costs = [("exact form", "parameters", "ms, 32 samples", "layers")]
+        for all_forms in dict.fromkeys(row.costs for row in self.rows):
+            names = ", ".join(row.name for row in self.rows if row.costs == all_forms)
+            for cost in all_forms:
+                numbers = f"{cost.parameters:,}", f"{cost.milliseconds:.2f}"
+                costs.append((cost.form, *numbers, names))
+        forms = ["", *aligned(costs)] if len(costs) > 1 else []
+        return "\n".join([*aligned(table), *lines, *forms])
 
 
 # Times as many parameters as the backbone, from which on a report says so.

@@ -7,15 +7,19 @@ import numpy as np
 from keras import activations, ops
 
 from keras_xd import layers
+from keras_xd.core.configured import config_with_functions
+from keras_xd.core.searchable import architecture_variables, flatten_layers
 from keras_xd.finalizing.plain_fits import LinearMap, kept_frequencies
+from keras_xd.graph.cloning import from_config
 from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
+from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.base import XDLayer
 from keras_xd.layers.xd.conv import TransposedXDLayer
 from keras_xd.layers.xd.depthwise import DepthwiseXDLayer
 from keras_xd.layers.xd.distances import LARGEST_SIZE
 from keras_xd.layers.xd.finalized import BY_ENTRY
 from keras_xd.layers.xd.separable import SeparableXDLayer
-from keras_xd.rewriting.twins import AVERAGE_POOLING
+from keras_xd.rewriting.twins import ANY_CONVOLUTION, AVERAGE_POOLING
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +56,34 @@ def snap(layer: keras.layers.Layer, tolerance: float) -> Snap:
         return Snap(reason="no plain layer has these sizes of inputs and outputs")
     nearest = min(fits, key=lambda fit: (round(fit.distance, 4), fit.multiply_adds))
     return Snap(None, str(nearest), nearest.distance, "farther than the tolerance")
+
+
+def unmoved(layer: keras.layers.Layer) -> Snap:
+    """Return the convolution of Keras that an operation began as, where it still is that one."""
+    kind = next((base for base in type(layer).__mro__ if base in ANY_CONVOLUTION), None)
+    parts = [part for part in flatten_layers(layer) if isinstance(part, XDLayer)]
+    if kind is None or not all(map(_is_convolution_at_start, parts)):
+        return Snap()
+    plain, _ = from_config(kind, config_with_functions(layer))
+    architecture = {id(variable) for variable in architecture_variables(layer)}
+    weights = [weight for weight in layer.weights if id(weight) not in architecture]
+    plain.build(layer.get_build_config()["input_shape"])
+    plain.set_weights([ops.convert_to_numpy(weight) for weight in weights])
+    name = {DEPTHWISE: "depthwise ", SEPARABLE: "separable "}
+    prefix = next((name[kinds] for kinds in name if kind in kinds), "")
+    return Snap(plain, f"{prefix}convolution {'×'.join(map(str, layer.kernel_size))}", 0.0)
+
+
+def _is_convolution_at_start(layer):
+    """Return whether all of an architecture is as it began, and that is a convolution of Keras."""
+    start = layer.warm_start
+    known = type(start) is warm_starts.Convolution and not start.trainable_dilation
+    strided = max(layer.strides) > 1 < max(layer.dilation_rate)  # Keras has no such one
+    wide = getattr(layer, "window_size", layer.kernel_size) != layer.kernel_size
+    if not known or layer.padding == "circular" or strided or wide:
+        return False
+    values = zip(layer.architecture_variables, layer.start_values(), strict=True)
+    return all(np.array_equal(ops.convert_to_numpy(now), then) for now, then in values)
 
 
 def _fits(found):

@@ -22,6 +22,7 @@ MODELS = {
     "spectrum": lambda: finalized(
         keras.Input((32, 3)),
         keras_xd.layers.XDConv1D(16, 3, padding="same", depth=2, name="layer"),
+        form="spectrum",
     ),
     "kernel": lambda: finalized(
         keras.Input((12, 3)),

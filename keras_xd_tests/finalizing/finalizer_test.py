@@ -2,20 +2,23 @@
 
 import functools
 import os
+import warnings
 
 import keras
 import numpy as np
 import pytest
 from keras import layers
 
+import keras_xd
 from keras_xd.core.searchable import (
     architecture_variables,
     named_layers,
     searchable_layers,
 )
 from keras_xd.finalizing.finalizer import FinalizedModel, finalize
-from keras_xd.layers import StaticKernelXD, StaticXD, XDConv2D
+from keras_xd.layers import StaticKernelXD, XDConv1D, XDConv2D
 from keras_xd.layers.xd.finalized import StaticOperation
+from keras_xd.layers.xd.finalized_sizes import best_form
 from keras_xd.rewriting.rewriter import rewrite
 from keras_xd_tests import sample_models
 
@@ -53,7 +56,7 @@ def test_outputs_are_equal_and_the_search_space_is_untouched(make, rng):
     assert type(plain) is FinalizedModel and not plain.compiled
     assert not searchable_layers(plain)
     spaces = dict(named_layers(space))
-    static = {path for path, layer in named_layers(plain) if isinstance(layer, StaticXD)}
+    static = {path for path, layer in named_layers(plain) if isinstance(layer, StaticOperation)}
     assert static == {path for path, layer in spaces.items() if layer in searchable_layers(space)}
     for weight in plain.weights:
         weight.assign(weight * 0.0)
@@ -107,6 +110,7 @@ LOW_RANK = {"form": "low_rank", "tolerance": 1e-6}
         *[(make, LOW_RANK) for make in sample_models.ALL[1:]],
     ],
 )
+@pytest.mark.filterwarnings("ignore:`form=.low_rank:UserWarning")
 def test_forms_compute_the_same(make, options, tmp_path):
     space, inputs = shared_space(make)
     before = sample_models.fingerprint(space)
@@ -127,7 +131,8 @@ def test_forms_compute_the_same(make, options, tmp_path):
 
 def test_the_report_tells_sizes():
     space, _ = shared_space(sample_models.residual)
-    spectrum, kernel = finalize(space).report, finalize(space, form="kernel").report
+    reports = [finalize(space, form=form).report for form in ("spectrum", "kernel")]
+    spectrum, kernel = reports
     assert [row.name for row in spectrum.rows] == [row.name for row in kernel.rows]
     for row, other in zip(spectrum.rows, kernel.rows, strict=True):
         assert (row.form, other.form) == ("spectrum", "kernel")
@@ -139,12 +144,71 @@ def test_the_report_tells_sizes():
         assert row.operation is row.distance is row.left_because is None
 
 
+def test_the_form_is_chosen_by_the_costs_in_the_report():
+    space, inputs = shared_space(sample_models.residual)
+    plain = finalize(space)
+    for row in plain.report.rows:
+        assert row.form == best_form(row.costs).form
+        assert dict((cost.form, cost.parameters) for cost in row.costs)[row.form] == (
+            row.parameters_after
+        )
+        assert {cost.form for cost in row.costs} >= {"kernel", "spectrum"}
+    assert "ms, 32 samples" in str(plain.report)
+    assert finalize(space).report.rows == plain.report.rows  # nothing is measured again
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "options", "becomes"),
+    [
+        ("Conv1D", (2, 3), {"padding": "causal", "dilation_rate": 2, "use_bias": False}, True),
+        ("Conv2D", (4, 3), {"groups": 2, "strides": 2, "activation": "relu"}, True),
+        ("Conv2DTranspose", (3, 3), {"strides": 2, "padding": "same"}, True),
+        ("DepthwiseConv2D", (3,), {"depth_multiplier": 2}, True),
+        ("SeparableConv1D", (3, 3), {}, True),
+        ("Conv2D", (4, 3), {"padding": "circular"}, False),
+        ("Conv1D", (4, 3), {"strides": 2, "dilation_rate": 2}, False),
+        ("Conv1D", (4, 5), {"window_size": 3, "padding": "same"}, False),
+        ("Conv1D", (2, 3), {"padding": "same", "warm_start": "average_pooling"}, False),
+    ],
+)
+def test_a_convolution_that_has_not_moved_becomes_that_of_keras(
+    name, arguments, options, becomes, rng
+):
+    layer = getattr(keras_xd.layers, f"XD{name}")(*arguments, **options, name="conv")
+    sizes = (12, 12) if "2D" in name else (12,)
+    space = keras.Sequential([keras.Input((*sizes, 2)), layer])
+    architecture = layer.architecture_variables
+    for weight in layer.weights:
+        if all(weight is not variable for variable in architecture):
+            weight.assign(rng.normal(size=weight.shape))
+    plain = finalize(space)
+    inputs = sample_models.inputs_of(space, rng)
+    sample_models.assert_same_outputs(space, plain, inputs, RELATIVE_ERROR)
+    assert (type(plain.get_layer("conv")) is getattr(layers, name)) == becomes
+    assert type(plain) is FinalizedModel
+    half = finalize(space, weight_dtype="bfloat16").get_layer("conv")
+    assert type(half).__module__.startswith("keras_xd") or name == "SeparableConv1D"
+    architecture[0].assign(architecture[0] + 1e-3)
+    assert type(finalize(space).get_layer("conv")) is not getattr(layers, name)
+
+
+def test_low_ranks_never_keep_an_exact_form_without_a_word(rng):
+    space = keras.Sequential([keras.Input((64, 4)), XDConv1D(16, 9, padding="same", name="conv")])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        plain = finalize(space, form="low_rank")
+    texts = [str(each.message) for each in caught if each.category is UserWarning]
+    assert len(texts) == 1 and "for conv, which keep the smaller" in texts[0]
+    assert plain.report.rows[0].form == "kernel"
+
+
 def test_snapping_is_never_done_unasked_and_tells_what_it_does(rng):
     model = sample_models.randomize(sample_models.residual(), rng)
     space = rewrite(model, only=["stem", "block0_b"])
     moved = space.get_layer("block0_b").architecture_variables[0]
     moved.assign(moved + rng.normal(size=moved.shape))
-    assert not finalize(space).report.snapped
+    assert not finalize(space, form="spectrum").report.snapped
+    assert finalize(space).report.snapped == ("stem",)  # which has not moved
     plain = finalize(space, snap=0.01, form="kernel")
     rows = {row.name: row for row in plain.report.rows}
     assert type(plain) is FinalizedModel and rows["block0_b"].form == "kernel"

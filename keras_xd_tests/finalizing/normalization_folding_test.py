@@ -31,12 +31,12 @@ def assert_same(model, folded, rng, atol=1e-5):
 
 
 OPERATIONS = {
-    "spectrum": ({}, {}),
+    "spectrum": ({"form": "spectrum"}, {}),
     "kernel": ({"form": "kernel"}, {}),
     "low rank": ({"form": "low_rank"}, {}),
     "gates": ({"form": "kernel"}, {"frequency_bias": True, "channel_gates": True}),
     "groups": ({"form": "low_rank"}, {"groups": 2}),
-    "channels first": ({}, {"data_format": "channels_first"}),
+    "channels first": ({"form": "spectrum"}, {"data_format": "channels_first"}),
     "bfloat16": ({"weight_dtype": "bfloat16"}, {}),
 }
 
@@ -141,7 +141,9 @@ def test_numbers_that_float16_cannot_hold_are_left(rng):
     space.layers[-1].gamma.assign(np.full(6, 1e6))
     folded = keras_xd.finalize(space, weight_dtype="float16", fold_normalization=True)
     assert "BatchNormalization" in kinds(folded)
-    assert kinds(keras_xd.finalize(space, fold_normalization=True))[-1] == "StaticXD"
+    assert (
+        kinds(keras_xd.finalize(space, form="spectrum", fold_normalization=True))[-1] == "StaticXD"
+    )
 
 
 class Subclassed(keras.Model):

@@ -194,7 +194,8 @@ def test_operations_without_a_meaning_at_other_sizes(options):
 
 
 def test_finalized_operations_without_a_meaning_at_other_sizes():
-    model = keras_xd.finalize(model_of(layers.XDConv1D(3, 3, name="conv"), shape=(16, 2)))
+    space = model_of(layers.XDConv1D(3, 3, name="conv"), shape=(16, 2))
+    model = keras_xd.finalize(space, form="spectrum")
     with pytest.raises(ValueError, match="'conv' belong to sizes"):
         keras_xd.resize(model, (32, 2))
 

@@ -102,7 +102,7 @@ def points_model():
 
 FINALIZED = {
     "images": lambda: keras_xd.finalize(
-        keras_xd.SearchModel(keras_xd.rewrite(image_model(), depth=2))
+        keras_xd.SearchModel(keras_xd.rewrite(image_model(), depth=2)), form="spectrum"
     ),
     "sequence": lambda: finalized(sequence_model(padding="same", strides=2), depth=2),
     "groups": lambda: finalized(sequence_model(groups=3, padding="causal")),
@@ -132,7 +132,7 @@ def kept(form, model, weight_dtype=None, **options):
 
 
 def finalized(model, **options):
-    return keras_xd.finalize(keras_xd.rewrite(model, **options))
+    return keras_xd.finalize(keras_xd.rewrite(model, **options), form="spectrum")
 
 
 def interpreter(path):

@@ -169,7 +169,7 @@ def test_a_network_of_every_container_is_saved_and_finalized(rewritten, tmp_path
     loaded = keras.models.load_model(tmp_path / "space.keras")
     assert kinds(loaded) == EXCHANGED
     sample_models.assert_same_outputs(space, loaded, x, 1e-6)
-    plain = finalize(loaded)
+    plain = finalize(loaded, form="spectrum")
     assert set(kinds(plain).values()) == {"StaticXD"} and kinds(plain).keys() == EXCHANGED.keys()
     sample_models.assert_same_outputs(plain, space, x, RELATIVE_ERROR)
 
@@ -216,7 +216,7 @@ def test_searched_finalized_and_exported(small, tmp_path):
     search.save(tmp_path / "search.keras")
     loaded = keras.models.load_model(tmp_path / "search.keras")
     sample_models.assert_same_outputs(search, loaded, x, 1e-6)
-    plain = finalize(search)
+    plain = finalize(search, form="spectrum")
     assert set(kinds(plain).values()) == {"StaticXD"} and kinds(plain).keys() == SMALL.keys()
     sample_models.assert_same_outputs(space, plain, x, RELATIVE_ERROR)
     plain.save(tmp_path / "plain.keras")

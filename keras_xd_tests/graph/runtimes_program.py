@@ -51,7 +51,7 @@ def error_of(model, path, format, batch, signature):
 def results(folder):
     format, name = FILES[keras.backend.backend()]
     models = {
-        "spectrum": finalized(sample_models.shared()),
+        "spectrum": finalized(sample_models.shared(), form="spectrum"),
         "kernel": finalized(plain_model(), form="kernel"),
         "low rank": finalized(plain_model(), form="low_rank"),
         "spectral": spectral_model(),

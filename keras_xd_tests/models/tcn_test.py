@@ -123,7 +123,7 @@ def test_normalized_weights_are_folded(to, kind, options, rng):
     for variable in model.trainable_variables:
         variable.assign(rng.normal(0, 0.5, size=variable.shape))
     space = keras_xd.rewrite(model, to, **options) if to else model
-    finalized = keras_xd.finalize(space, **({"snap": 0.01} if to == "xd" else {}))
+    finalized = keras_xd.finalize(space, **({"snap": 0.01} if to == "xd" else {"form": "spectrum"}))
     x = rng.standard_normal((2, 12, 3)).astype("float32")
     kinds = []
     for result in (space, finalized):

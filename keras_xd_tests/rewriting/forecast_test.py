@@ -117,7 +117,7 @@ def rewritten(make):
     return rewrite(made(make), depth=2)
 
 
-@pytest.mark.parametrize(("make", "keep"), of_models(["auto", "kernel", "spectrum"]), ids=name_of)
+@pytest.mark.parametrize(("make", "keep"), of_models(["kernel", "spectrum"]), ids=name_of)
 def test_finalized_sizes_are_those_of_the_finalized_model(make, keep, rng):
     model = made(make)
     expected = forecast(model, depth=2, form=keep)

@@ -102,7 +102,7 @@ class XDLayer(FoldedOperation):
         )
         super().build(input_shape)  # Keras makes the kernel and the bias
         self.input_spec = shapes.input_spec(sizes, channels, self.data_format)
-        starts = iter(self._architecture_of(self.warm_start, self.seed))
+        starts = iter(self.start_values())
         # A tuple, because TensorFlow's checkpoints reach nothing in lists and dictionaries.
         self._matrices = tuple(
             self._architecture_weight(f"{name}{axis}", next(starts), plan)
@@ -190,7 +190,7 @@ class XDLayer(FoldedOperation):
 
     def describe(self) -> Description:
         """Return how far the operation is from its start, and its matrices."""
-        starts, result = iter(self._architecture_of(self.warm_start, self.seed)), {}
+        starts, result = iter(self.start_values()), {}
         for name in MATRICES:
             pairs = [(_flat(now), _flat(next(starts))) for now in self._matrix_tensors(name)]
             now, start = (np.concatenate(vectors) for vectors in zip(*pairs, strict=True))
@@ -243,6 +243,10 @@ class XDLayer(FoldedOperation):
     def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Return the architecture of a search from scratch, at the layer's own depth."""
         return self._architecture_of(self.random_start, generator)
+
+    def start_values(self) -> list[np.ndarray]:
+        """Return the values that the architecture variables began with."""
+        return self._architecture_of(self.warm_start, self.seed)
 
     @property
     def start_dtype(self) -> str:

@@ -16,6 +16,7 @@ from keras_xd.core.type_aliases import BiasOptions, Constraint, Regularizer, Sha
 from keras_xd.kmatrix import transform
 from keras_xd.kmatrix.transform import ForwardTransform, TransposedTransform
 from keras_xd.layers.xd import functional
+from keras_xd.layers.xd.finalized_sizes import FormCost
 
 STORAGES = ("float16", "bfloat16")
 LARGEST_HALF = 65504.0  # of float16
@@ -61,6 +62,11 @@ class StaticOperation(BiasedLayer, QuantizedWeights):
         self.groups = validation.positive_integer(groups, "groups")
         self.data_format = checked_data_format(data_format)
         self.storage = validation.one_of(storage, (None, *STORAGES), "storage")
+        # Of the search, not saved: the error of the linear map, how many ranks or frequencies of
+        # each axis were kept, and what the exact forms cost.
+        self.error: float | None = None
+        self.kept: tuple[int, ...] | None = None
+        self.costs: tuple[FormCost, ...] = ()
 
     @staticmethod
     def arguments_like(layer: keras.layers.Layer, storage: str | None) -> dict[str, Any]:

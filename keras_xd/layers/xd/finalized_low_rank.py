@@ -16,10 +16,8 @@ from keras_xd.layers.xd.finalized import StaticOperation, StaticOptions
 from keras_xd.layers.xd.low_rank import Tucker
 
 # So many multiply–adds of it take as long as one of a spectrum, whose products at every frequency
-# are small (`benchmarks/low_rank.py`).
+# are small.
 RATE = 1.6
-# It may have so many times the weights of the searched layer.
-MOST_GROWTH = 2
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -79,7 +77,6 @@ class StaticLowRankXD(StaticOperation):
         self.ranks = validation.integer_tuple(ranks, rank, "ranks")
         self.periodic = validation.boolean(periodic, "periodic")
         validation.channel_groups(self.groups, channels=channels, filters=filters)
-        self.error: float | None = None  # of the map, where it was decomposed; it is not saved
 
     @classmethod
     def from_decomposition(
@@ -103,7 +100,7 @@ class StaticLowRankXD(StaticOperation):
         values = _matrices(decomposition.factors)
         core = decomposition.core.reshape(static.core.shape)
         static.take_values(layer, (*values, core))
-        static.error = decomposition.error
+        static.error, static.kept = decomposition.error, decomposition.ranks
         return static
 
     def build(self, input_shape: Shape) -> None:

@@ -1,17 +1,26 @@
 """Sizes of a finalized XD-operation in each form, and the choice of the form."""
 
 import dataclasses
+import functools
 import math
+import time
+from collections.abc import Callable, Sequence
 
-from keras_xd.core import validation
+import keras
+
+from keras_xd.core import devices, tracing, validation
+from keras_xd.core.type_aliases import Shape
 from keras_xd.kmatrix import radix, transform
 from keras_xd.layers.xd import functional
 
-KEEPS = ("spectrum", "kernel", "auto")
-# The form whose size is known after the search alone, and the error that it may have by default.
-LOW_RANK, TOLERANCE = "low_rank", 0.01
-# The rule of "auto": how much smaller the kernel must be, and what forming it may cost.
-LEAST_SAVING, MOST_FORMING = 0.5, 1.0
+KEEPS = ("auto", "spectrum", "kernel")
+# The forms whose sizes are known after the search alone, and the error that they may have by
+# default; an error of rounding is none.
+LOW_RANK, FREQUENCIES, TOLERANCE, ROUNDING = "low_rank", "frequencies", 0.01, 1e-6
+# The rule of "auto": times the parameters of the smallest form, and times the milliseconds of the
+# fastest, for a batch of so many samples.
+MOST_GROWTH, MOST_TIME, BATCH = 2, 1.5, 32
+_CALLS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +31,59 @@ class Sizes:
     parameters: int
     multiply_adds: int
     forming: int
+
+
+@dataclasses.dataclass(frozen=True)
+class FormCost:
+    """What one exact form of an operation costs.
+
+    Attributes:
+        form: its name.
+        parameters: how many numbers it has.
+        milliseconds: of a call with 32 samples on this machine, the least of three: of CPU time,
+            on an accelerator by the clock.
+    """
+
+    form: str
+    parameters: int
+    milliseconds: float
+
+
+def best_form(costs: Sequence[FormCost]) -> FormCost:
+    """Return what "auto" takes: the fastest form of at most twice the fewest parameters.
+
+    Or the fastest of all, if that one takes more than 1.5 times as long.
+    """
+    fewest = min(cost.parameters for cost in costs)
+    fastest = min(costs, key=lambda cost: cost.milliseconds)
+    small = [cost for cost in costs if cost.parameters <= MOST_GROWTH * fewest]
+    found = min(small, key=lambda cost: cost.milliseconds)
+    return fastest if found.milliseconds > MOST_TIME * fastest.milliseconds else found
+
+
+_measured: dict[str, float] = {}  # operations of equal sizes are measured once in a process
+
+
+def milliseconds(key: str, make: Callable[[], keras.layers.Layer], shape: Shape) -> float:
+    """Return the time of a call of the layer that `make` returns, measured once for a key."""
+    if key not in _measured:
+        layer, x = make(), keras.ops.ones((BATCH, *shape[1:]))
+        variables = layer.trainable_variables, layer.non_trainable_variables
+        weights = [[variable.value for variable in some] for some in variables]
+        call = tracing.compiled(functools.partial(_stateless_outputs, layer))
+        clock = time.perf_counter if devices.has_accelerator() else time.process_time
+        times = []
+        for _ in range(1 + _CALLS):  # the first call makes the graph
+            begin = clock()
+            keras.ops.convert_to_numpy(call(*weights, x))
+            times.append(1e3 * (clock() - begin))
+        _measured[key] = min(times[1:])
+    return _measured[key]
+
+
+def _stateless_outputs(layer, trainable, others, inputs):
+    """Return the outputs of a layer with these weights."""
+    return layer.stateless_call(trainable, others, inputs)[0]
 
 
 def is_low_rank(form, tolerance):
@@ -38,7 +100,7 @@ def is_low_rank(form, tolerance):
 
 
 def sizes(form, geometry, plans, depths, widths, *, use_bias, frequency_bias, channel_gates):
-    """Return the `Sizes` of an operation."""
+    """Return the `Sizes` of an operation, for "auto" those of the smaller form."""
     validation.one_of(form, KEEPS, "form")
     channels, filters, groups = widths
     connections = channels // groups * filters
@@ -61,7 +123,7 @@ def sizes(form, geometry, plans, depths, widths, *, use_bias, frequency_bias, ch
         sizes, kernel_size = [plan.n for plan in plans], [g.kernel_size for g in geometry]
         forming = functional.forming_multiply_adds(sizes, kernel_size, connections)
         found["kernel"] = Sizes("kernel", stored + bias, count, forming)
-    return found[form] if form != "auto" else _choice(**found)
+    return min(found.values(), key=lambda sizes: sizes.parameters)
 
 
 def compact_plans(geometry, plans, depths):
@@ -80,13 +142,6 @@ def _compact_plan(g, plan, depths):
     candidates = [radix.balanced(plan.n, plan.radices, count) for count in counts]
     fitting = [candidate for candidate in candidates if stored(candidate) <= allowed]
     return fitting[0] if fitting else min(candidates, key=stored)
-
-
-def _choice(spectrum, kernel):
-    """Return the form that "auto" takes."""
-    smaller = kernel.parameters <= LEAST_SAVING * spectrum.parameters
-    cheap = kernel.forming <= MOST_FORMING * kernel.multiply_adds
-    return kernel if smaller and cheap else spectrum
 
 
 def _numbers(geometry, plans, depths, pairs):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 
 import keras
@@ -23,6 +24,7 @@ from keras_xd.layers.xd import (
 )
 from keras_xd.layers.xd.finalized import StaticKernelXD, StaticXD
 from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
+from keras_xd.layers.xd.kept_frequencies import KeptFrequencies
 from keras_xd.layers.xd.placed_kernel import PlacedTransform
 from keras_xd.layers.xd.warm_starts.operations import MATRICES
 
@@ -53,16 +55,45 @@ class FoldedOperation(ConfiguredLayer, SearchableLayer):
         tolerance: float | None = None,
     ) -> keras.layers.Layer:
         """Return a built layer of dense matrices with the same outputs."""
-        shape = self.get_build_config()["input_shape"]
         if finalized_sizes.is_low_rank(form, tolerance):
-            static = self._low_rank(
-                weight_dtype, finalized_sizes.TOLERANCE if tolerance is None else tolerance
+            tolerance = finalized_sizes.TOLERANCE if tolerance is None else tolerance
+            found = self._approximated(weight_dtype, tolerance)
+            if found is not None:
+                return found[1]
+            form = self.finalized_sizes(self.get_build_config()["input_shape"], "auto").form
+        if form == "auto":
+            return self._fitting(weight_dtype)
+        return self._exact(form, weight_dtype)
+
+    def _fitting(self, weight_dtype):
+        """Return the static layer of the form that measured times and sizes recommend."""
+        shape = self.get_build_config()["input_shape"]
+        approximated = self._approximated(weight_dtype, finalized_sizes.ROUNDING)
+        found: dict[str, tuple] = {}
+        for form in ("kernel", "spectrum"):
+            make = functools.partial(self._exact, form, weight_dtype)
+            found[form] = (self.finalized_sizes(shape, form).parameters, make, ())
+        if approximated is not None:
+            form, static = approximated
+            found[form] = (static.count_params(), lambda: static, static.kept)
+        own = [type(self).__name__, self.geometry, self.plans, self.depth, self.groups, shape]
+        own += [self.filters, self.frequency_bias, self.channel_gates, weight_dtype]
+        costs = tuple(
+            finalized_sizes.FormCost(
+                form,
+                count,
+                finalized_sizes.milliseconds(
+                    repr((form, own, self.dtype_policy, kept)), make, shape
+                ),
             )
-            if static is not None:
-                return static
-            exact = [self.finalized_sizes(shape, form) for form in ("spectrum", "kernel")]
-            form = min(exact, key=lambda sizes: sizes.parameters).form
-        form = self.finalized_sizes(shape, form).form
+            for form, (count, make, kept) in found.items()
+        )
+        static = found[finalized_sizes.best_form(costs).form][1]()
+        static.costs = costs
+        return static
+
+    def _exact(self, form, weight_dtype):
+        """Return the static layer that stores all of the spectrum, or the kernel."""
         # One by one JAX would compile each operation by itself.
         compiled = keras.backend.backend() == "jax"
         by_columns, plans = form != "spectrum", self.plans
@@ -83,6 +114,33 @@ class FoldedOperation(ConfiguredLayer, SearchableLayer):
             self, analyses, spectrum, syntheses, storage=weight_dtype
         )
 
+    def _approximated(self, weight_dtype, tolerance):
+        """Return form and static layer of few ranks or few frequencies within a tolerance.
+
+        `None` where there is none, or an exact form is better.
+        """
+        static = self._low_rank(weight_dtype, tolerance)
+        if static is not None:
+            return finalized_sizes.LOW_RANK, static
+        static = self._of_kept_frequencies(weight_dtype, tolerance)
+        return None if static is None else (finalized_sizes.FREQUENCIES, static)
+
+    def _of_kept_frequencies(self, weight_dtype, tolerance):
+        """Return the static layer of the frequencies that carry something, or `None`."""
+        numbers = math.prod(plan.n for plan in self.plans) * math.prod(self.kernel.shape[-2:])
+        if numbers > low_rank.LARGEST or not all(g.is_circle for g in self.geometry):
+            return None
+        kept = KeptFrequencies(self, tolerance)
+        if kept.error > tolerance:
+            return None
+        analyses, syntheses = kept.transforms()
+        static = StaticXD.from_tensors(
+            self, analyses, [kept.spectrum()], syntheses, storage=weight_dtype
+        )
+        static.error, static.kept = kept.error, kept.counts
+        small = static.count_params() <= finalized_sizes.MOST_GROWTH * self.count_params()
+        return static if small else None
+
     def _low_rank(self, weight_dtype, tolerance):
         """Return the static layer of low ranks, or `None` where an exact form is better."""
         shape, kernel = self.get_build_config()["input_shape"], self._grouped_kernel()
@@ -90,7 +148,7 @@ class FoldedOperation(ConfiguredLayer, SearchableLayer):
             return None
         whole = low_rank.tucker(self, kernel)
         spectrum = self.finalized_sizes(shape)
-        most = finalized_low_rank.MOST_GROWTH * self.count_params()
+        most = finalized_sizes.MOST_GROWTH * self.count_params()
         ranks = finalized_low_rank.best_ranks(
             whole.errors() <= tolerance,
             [g.size for g in self.geometry],

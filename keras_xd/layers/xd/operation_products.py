@@ -132,10 +132,10 @@ def _map_product(x, y):
     `Σ Re(Z) Re(Z') = Re(Σ Z conj(Z') + Σ Z Z') / 2`, where
     `Σ Z Z' = Σ_fg D_f D'_g (Kᵀ K')_fg (M M'ᵀ)_fg` is a Kronecker product over the axes.
     """
-    return _inner_product(x, y, x.spectrum, y.spectrum)
+    return inner_product(x, y, x.spectrum, y.spectrum)
 
 
-def _inner_product(x, y, one, other):
+def inner_product(x, y, one, other):
     """Return the inner product of two maps of these values at the frequencies."""
     total = 0.0
     for same in (np.conj, np.positive):
@@ -186,7 +186,7 @@ def _grams(x, y, same):
 
 def _products(x, y):
     """Return the inner product of the parts `A_0` of two operations."""
-    return _inner_product(x, y, x.bias, y.bias)
+    return inner_product(x, y, x.bias, y.bias)
 
 
 def _places(x, y, of_axis, join):

@@ -220,7 +220,7 @@ def _is_circle(layer):
         return all(g.is_circle for g in layer.geometry)
     if isinstance(layer, StaticXD):
         return all(
-            a["n"] == a["size"] == a["output_size"] and a["stride"] == a["input_stride"] == 1
+            a["n"] <= a["size"] == a["output_size"] and a["stride"] == a["input_stride"] == 1
             for a in layer.axes
         )
     return layer.periodic if isinstance(layer, StaticLowRankXD) else True

@@ -1,23 +1,46 @@
 import math
 
+import keras
 import pytest
 
 from keras_xd import layers
 from keras_xd.layers.xd import finalized_sizes
 
 
-def test_auto_takes_one_of_both_by_its_rule(monkeypatch):
-    layer = layers.XDConv2D(16, 3, padding="same")
-    shape = (None, 32, 32, 16)
-    for saving, forming, expected in (
-        (1.0, 1e9, "kernel"),
-        (0.0, 1e9, "spectrum"),
-        (1.0, 0.0, "spectrum"),
+@pytest.mark.parametrize(
+    ("costs", "best"),
+    [
+        ({"kernel": (100, 3.0), "spectrum": (200, 2.9)}, "spectrum"),  # the fastest of the small
+        ({"kernel": (100, 3.0), "spectrum": (201, 2.1)}, "kernel"),
+        ({"kernel": (100, 3.0), "spectrum": (201, 1.9)}, "spectrum"),  # more than 1.5 times as fast
+        ({"kernel": (100, 3.0), "low_rank": (150, 2.0), "spectrum": (999, 1.4)}, "low_rank"),
+        ({"kernel": (100, 3.0), "low_rank": (150, 2.2), "spectrum": (999, 1.4)}, "spectrum"),
+    ],
+)
+def test_auto_takes_the_fastest_of_the_small_forms(costs, best):
+    costs = [finalized_sizes.FormCost(form, *numbers) for form, numbers in costs.items()]
+    assert finalized_sizes.best_form(costs).form == best
+
+
+def test_auto_is_forecast_by_the_smaller_form():
+    for layer, shape, form in (
+        (layers.XDConv2D(16, 3, padding="same"), (None, 32, 32, 16), "kernel"),
+        (layers.XDConv1D(4, 63, padding="same"), (None, 64, 4), "spectrum"),
     ):
-        monkeypatch.setattr(finalized_sizes, "LEAST_SAVING", saving)
-        monkeypatch.setattr(finalized_sizes, "MOST_FORMING", forming)
-        found = layer.finalized_sizes(shape, "auto")
-        assert found == layer.finalized_sizes(shape, expected)
+        assert layer.finalized_sizes(shape, "auto") == layer.finalized_sizes(shape, form)
+
+
+def test_equal_operations_are_measured_once(monkeypatch):
+    made = []
+
+    def make():
+        made.append(keras.layers.Dense(3))
+        made[-1].build((None, 4))
+        return made[-1]
+
+    monkeypatch.setattr(finalized_sizes, "_measured", {})
+    found = {finalized_sizes.milliseconds(key, make, (None, 4)) for key in ("one", "one", "two")}
+    assert len(made) == 2 == len(found) and min(found) > 0
 
 
 @pytest.mark.parametrize("depth, extras", [((1, 2, 3), True), ((3, 1, 2), False)])
