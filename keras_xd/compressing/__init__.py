@@ -1,0 +1,1 @@
+"""A trained model made smaller: what to cut, cutting, and training on."""
