@@ -110,13 +110,14 @@ def allocate(
 ) -> tuple[np.ndarray, list]:
     """Return which units are left and which blocks are removed for a cost.
 
-    In turn the channels of a group, or the block, that matter least for what they cost are cut.
+    In turn the channels of a group, or the block, that matter least for what they cost are cut; of
+    norms, which say nothing of the loss, those of the least mean.
 
     Args:
         units: the channels of the model.
         costs: what they cost.
         importance: that of each unit.
-        of_blocks: that of each block; `None` leaves all.
+        of_blocks: that of each block; `None` where the importance is a norm, which no block has.
         target: the cost, to be met within `TOLERANCE` from below.
         steps: how many units of each group are cut at once.
         finer: whether fewer may be where the target is not met otherwise.
@@ -131,7 +132,9 @@ def allocate(
         savings = np.concatenate(costs.savings(counts, removed, taken))
         begun = costs.sizes - counts
         lost = [s[n + k] - s[n] for s, n, k in zip(sums, begun, taken, strict=True)]
-        lost = np.append(lost, np.where(removed, np.inf, np.inf if of_blocks is None else of_blocks))
+        lost = np.append(
+            lost, np.where(removed, np.inf, np.inf if of_blocks is None else of_blocks)
+        )
         able = (savings > 1e-9 * cost) & np.isfinite(lost)
         fits = able & (cost - savings >= (1 - TOLERANCE) * target)
         if not fits.any():
@@ -140,7 +143,8 @@ def allocate(
                 continue
             reached = [cost - s for s in savings[able]]
             raise ValueError(_missed(costs, target, cost, reached))
-        rates = np.where(fits, lost / np.where(fits, savings, 1.0), np.inf)
+        gains = savings if of_blocks is not None else np.append(taken, np.ones(len(removed)))
+        rates = np.where(fits, lost / np.where(fits, gains, 1.0), np.inf)
         best = int(np.argmin(rates))
         if best < len(counts):
             counts[best] -= taken[best]
@@ -156,7 +160,10 @@ def allocate(
 def _least(units, steps):
     """Return how many units of each group stay: a step, and none of what no layer makes."""
     return np.array(
-        [min(step, len(g.units)) if g.makers else 0 for g, step in zip(units.groups, steps, strict=True)]
+        [
+            min(step, len(g.units)) if g.makers else 0
+            for g, step in zip(units.groups, steps, strict=True)
+        ]
     )
 
 
@@ -165,7 +172,7 @@ def _missed(costs, target, cost, reached):
     below = max((one for one in reached if one < target), default=None)
     near = f"{cost / whole:.4f}" + ("" if below is None else f" and {below / whole:.4f}")
     return (
-        f"`target` must be met within {100 * TOLERANCE:.0f} %, which steps of these channels do not: "
+        f"`target` must be met within {100 * TOLERANCE:.0f} %, which multiples of channels do not: "
         f"give one that they reach, or a smaller `multiple_of`. Received: {target / whole:.4f} of "
         f"the model, beside which they reach {near}"
     )

@@ -20,7 +20,7 @@ from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import check_finite, named_layers
 from keras_xd.core.warning_location import stacklevel
-from keras_xd.finalizing.report import SearchReport, SearchReportRow
+from keras_xd.finalizing.report import SearchReport
 from keras_xd.graph import cloning, cost
 from keras_xd.graph.channel_units import SIZES, ChannelUnits
 from keras_xd.rewriting.candidates import check_graph, reason_of_state
@@ -75,7 +75,8 @@ def compress(
     - What is cut is what the loss depends on least for what it costs, over all layers, residual
       blocks included.
     - What is left is trained on the labels and on the outputs of the given model. With `epochs=0`
-      nothing is trained: only the statistics of batch normalizations are set anew.
+      nothing is trained: only the statistics of batch normalizations are set anew. Its report says
+      beforehand what a target comes to, layer by layer.
 
     `model` is not changed. Outputs, inputs and what no rule is known for stay as they are; the
     report says why.
@@ -181,12 +182,15 @@ def compress(
     options = dataclasses.replace(options, needs_loss=needs_loss)
     _check_given(options, x, y, max_loss, metric, validates)
     compiling = {"optimizer": optimizer, "loss": loss, "metrics": metrics}
-    setup = auto.Setup(model, x, y, data, compiling, {}, keras.tree.flatten(callbacks or []), epochs)
+    setup = auto.Setup(
+        model, x, y, data, compiling, {}, keras.tree.flatten(callbacks or []), epochs
+    )
     if x is not None and needs_loss:
         loss = setup.compiled()["loss"]
         checks.check_samples(model, x, y, loss, data)
         x, y, data = one_call.held_out(x, y, data, None, 0)
-        checks.check_parts(model, y, loss, data)
+        if epochs:
+            checks.check_parts(model, y, loss, data)
         _warn_of_same(x, data["validation_data"])
         setup = dataclasses.replace(setup, x=x, y=y, data=data)
     found = _Compression(setup, options, runtime).run(max_loss, metric)
@@ -236,7 +240,7 @@ class _Compression:
         metric = _checked_metric(metric, max_loss, rows[0].metrics)
         units = self.units(self.given)
         self.check_reachable(units)
-        model, kept, reason = self.given, None, None
+        model, kept = self.given, None
         for number in range(1, options.rounds + 1):
             share = options.share ** (number / options.rounds)
             units = self.units(model) if number > 1 else units
@@ -345,11 +349,12 @@ class _Compression:
         blocks = self.options.importance == "taylor"
         least = allocation.smallest(units, self.costs(self.given, units), steps, blocks)
         if self.options.share * self.whole < least:
-            left = [f"{row.name} ({row.left_because})" for row in self.layer_rows(self.given)]
+            left = [f"{name} ({why})" for name, why in self.left(units).items()]
             raise ValueError(
-                f"`target` must be what can be reached, {math.ceil(1e4 * least / self.whole) / 1e4} "
-                f"or more of the {self.options.measure}. "
-                f"Received: target={ {self.options.measure: self.options.share} }, layers that stay: {left}"
+                "`target` must be what can be reached: "
+                f"{math.ceil(1e4 * least / self.whole) / 1e4} or more of the "
+                f"{self.options.measure}. Received: target="
+                f"{ {self.options.measure: self.options.share} }, and layers that stay: {left}"
             )
 
     # What models cost
@@ -395,6 +400,11 @@ class _Compression:
             return row
         return dataclasses.replace(row, milliseconds=self.table.whole(model))
 
+    def left(self, units):
+        """Return why layers of the given model stay, by their paths."""
+        found = {path: units.reason(layer) for path, layer, _, _ in cost.model_calls(self.given)}
+        return {path: reason for path, reason in found.items() if reason is not None}
+
     def layer_rows(self, model):
         """Yield the rows of all layers of the given model that something is counted of."""
         units, left = self.units(self.given), dict(named_layers(model))
@@ -408,14 +418,16 @@ class _Compression:
             pairs = [(layer, shape), (small, after.get(path))]
             counts = [_counts(one, at) for one, at in pairs]
             reason = units.reason(layer)
-            if reason is None and counts[0] == counts[1] and model is not self.given:
+            if reason is None and counts[0] == counts[1]:
                 reason = "all its channels matter more than others for what they cost"
             row = {}
             for when, (one, at), count in zip(("before", "after"), pairs, counts, strict=True):
                 row |= {f"{key}_{when}": value for key, value in count.items()}
                 row[f"kind_{when}"] = "removed" if one is None else type(one).__name__
                 if self.table is not None and type(layer) in (*SIZES, *cost.DEPTHWISE):
-                    row[f"milliseconds_{when}"] = 0.0 if one is None else self.table.of_layer(one, at)
+                    row[f"milliseconds_{when}"] = (
+                        0.0 if one is None else self.table.of_layer(one, at)
+                    )
             yield LayerCut(name=path, left_because=reason, **row)
 
 
@@ -466,7 +478,8 @@ def _warn_of_same(x, validation_data):
     if isinstance(validation_data, (tuple, list)) and validation_data:
         pairs = [keras.tree.flatten(part) for part in (x, validation_data[0])]
         same = len(pairs[0]) == len(pairs[1]) and all(
-            one is two or (getattr(one, "shape", 0) == getattr(two, "shape", 1) and _equal(one, two))
+            one is two
+            or (getattr(one, "shape", 0) == getattr(two, "shape", 1) and _equal(one, two))
             for one, two in zip(*pairs, strict=True)
         )
     if same:

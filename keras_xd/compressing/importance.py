@@ -27,7 +27,8 @@ def taylor(
         reads += [(weight, None, units.count + number) for weight in block.ends]
     layers = flatten_layers(model)
     flags = [(one, one.trainable) for one in (*layers, *model.variables)]
-    model.trainable = True
+    for layer in layers:
+        layer.trainable = True
     try:
         probe = _Probe(model)
         optimizer = _GateGradients(reads, units.count + len(units.blocks))

@@ -9,7 +9,7 @@ import numpy as np
 from keras import layers, ops
 
 from keras_xd.core.configured import config_with_functions
-from keras_xd.core.searchable import flatten_layers, is_graph, named_layers, sublayers
+from keras_xd.core.searchable import flatten_layers, is_graph, sublayers
 from keras_xd.graph import channel_groups, cloning, residual_blocks
 from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
 
@@ -23,6 +23,7 @@ _MERGING = (
     *(layers.Add, layers.Subtract, layers.Multiply),
     *(layers.Average, layers.Maximum, layers.Minimum),
 )
+_LAST_WEIGHTS = ("kernel", "pointwise_kernel", "gamma", "embeddings", "bias", "beta")
 AT_THE_END = "its channels are outputs of the model"
 
 
@@ -290,8 +291,11 @@ class ChannelUnits:
         last = channel_groups.channel_axis(layer, len(call.outputs[0].shape))
         if kind is layers.Embedding:
             return last, self._slot(layer, "embeddings", 1)
-        if axis != channel_groups.channel_axis(layer, len(shape)):
-            return None
+        read = channel_groups.channel_axis(layer, len(shape))
+        if axis != read:  # of an input nothing is known
+            if not all(self._root(unit) in self.fixed for unit in units):
+                return None
+            units = self._new(shape[read], "its channels are inputs")
         if kind in SEPARABLE:
             self._slot(layer, "depthwise_kernel", -2, units)
             repeated = np.repeat(units, layer.depth_multiplier)
@@ -313,7 +317,11 @@ class ChannelUnits:
         """Return the channels of a sum or product, where one channel stands for all."""
         size, ranks = call.outputs[0].shape, {len(tensor.shape) for tensor in call.tensors}
         axes = {axis for axis, _ in inputs}
-        if len(ranks) > 1 or len(axes) > 1 or len(call.tensors) < len(keras.tree.flatten(call.args)):
+        if (
+            len(ranks) > 1
+            or len(axes) > 1
+            or len(call.tensors) < len(keras.tree.flatten(call.args))
+        ):
             return None
         (axis,) = axes
         whole = [units for _, units in inputs if len(units) == size[axis]]
@@ -345,7 +353,10 @@ class ChannelUnits:
             before, after = config["pad_width"][axis]
             made = axis, np.concatenate([self._new(before), units, self._new(after)])
         else:
-            if None in tensor.shape[1:] or getattr(operation, "data_format", None) == "channels_first":
+            if (
+                None in tensor.shape[1:]
+                or getattr(operation, "data_format", None) == "channels_first"
+            ):
                 return None
             shape = [1] * (len(tensor.shape) - 1)
             shape[axis - 1] = -1
@@ -417,9 +428,10 @@ def _ends(trace, tensor):
     layer = getattr(call, "operation", None)
     if getattr(layer, "activation", None) not in (None, keras.activations.linear):
         return []
-    if type(layer) in (layers.BatchNormalization, *SIZES):
-        return list(layer.trainable_variables)
-    return []
+    if type(layer) not in (layers.BatchNormalization, *SIZES):
+        return []
+    weights = [getattr(layer, name, None) for name in _LAST_WEIGHTS]
+    return [weight for weight in weights if weight is not None]
 
 
 def _tied(model):

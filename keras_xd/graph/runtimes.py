@@ -95,7 +95,9 @@ def caller(model: keras.Model, x: object, runtime: str, folder: str) -> Callable
         runtime: `"tensorflow"`, `"onnx"` or `"litert"`.
         folder: where a file may be written.
     """
-    signature = [keras.tree.map_structure(lambda v: keras.InputSpec(shape=v.shape, dtype=str(v.dtype)), x)]
+    signature = [
+        keras.tree.map_structure(lambda v: keras.InputSpec(shape=v.shape, dtype=str(v.dtype)), x)
+    ]
     if runtime == "tensorflow":
         import tensorflow as tf
 
