@@ -126,23 +126,21 @@ def allocate(
     sums = [np.append(0.0, np.cumsum(importance[one])) for one in order]
     counts, least = costs.sizes.copy(), _least(units, steps)
     removed = np.zeros(len(units.blocks), bool)
-    cost, reached = costs.total(counts, removed), []
+    blocks = np.full(len(removed), np.inf) if of_blocks is None else of_blocks
+    cost = costs.total(counts, removed)
     while cost > target:
         taken = np.minimum(np.where(counts % steps, counts % steps, steps), counts - least)
         savings = np.concatenate(costs.savings(counts, removed, taken))
         begun = costs.sizes - counts
-        lost = [s[n + k] - s[n] for s, n, k in zip(sums, begun, taken, strict=True)]
-        lost = np.append(
-            lost, np.where(removed, np.inf, np.inf if of_blocks is None else of_blocks)
-        )
+        of_groups = [s[n + k] - s[n] for s, n, k in zip(sums, begun, taken, strict=True)]
+        lost = np.append(of_groups, np.where(removed, np.inf, blocks))
         able = (savings > 1e-9 * cost) & np.isfinite(lost)
         fits = able & (cost - savings >= (1 - TOLERANCE) * target)
         if not fits.any():
             if finer and (steps > 1).any():
                 steps = np.maximum(steps // 2, 1)
                 continue
-            reached = [cost - s for s in savings[able]]
-            raise ValueError(_missed(costs, target, cost, reached))
+            raise ValueError(_missed(costs, target, cost, cost - savings[able]))
         gains = savings if of_blocks is not None else np.append(taken, np.ones(len(removed)))
         rates = np.where(fits, lost / np.where(fits, gains, 1.0), np.inf)
         best = int(np.argmin(rates))

@@ -363,9 +363,9 @@ class _Compression:
         """Return what a model costs in the measure of the target."""
         if self.options.measure == "parameters":
             return model.count_params()
-        if self.options.measure == "multiply_adds":
-            return float(cost.counted_multiply_adds(model))
-        return self.table.whole(model)
+        if self.table is not None:
+            return self.table.whole(model)
+        return float(cost.counted_multiply_adds(model))
 
     def costs(self, model, units):
         """Return the `Costs` of a model."""
@@ -420,7 +420,7 @@ class _Compression:
             reason = units.reason(layer)
             if reason is None and counts[0] == counts[1]:
                 reason = "all its channels matter more than others for what they cost"
-            row = {}
+            row: dict[str, Any] = {}
             for when, (one, at), count in zip(("before", "after"), pairs, counts, strict=True):
                 row |= {f"{key}_{when}": value for key, value in count.items()}
                 row[f"kind_{when}"] = "removed" if one is None else type(one).__name__
@@ -477,11 +477,7 @@ def _warn_of_same(x, validation_data):
     same = validation_data is x
     if isinstance(validation_data, (tuple, list)) and validation_data:
         pairs = [keras.tree.flatten(part) for part in (x, validation_data[0])]
-        same = len(pairs[0]) == len(pairs[1]) and all(
-            one is two
-            or (getattr(one, "shape", 0) == getattr(two, "shape", 1) and _equal(one, two))
-            for one, two in zip(*pairs, strict=True)
-        )
+        same = len(pairs[0]) == len(pairs[1]) and all(map(_equal, *pairs))
     if same:
         warnings.warn(
             "`validation_data` should be other samples than those of training: what is lost on "
@@ -491,7 +487,9 @@ def _warn_of_same(x, validation_data):
 
 
 def _equal(one, two):
-    return bool(np.array_equal(np.asarray(one), np.asarray(two)))
+    shapes = [getattr(value, "shape", None) for value in (one, two)]
+    alike = None not in shapes and shapes[0] == shapes[1]
+    return one is two or (alike and bool(np.array_equal(np.asarray(one), np.asarray(two))))
 
 
 def _checked_metric(metric, max_loss, found):

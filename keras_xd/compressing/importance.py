@@ -22,7 +22,7 @@ def taylor(
     where layers read them, or the output of a branch: the first-order change of the loss of a
     sample if they become 0, squared. What is normalized, dropped or regularized is as in inference.
     """
-    reads = [(s.weight, s.axis, s.units) for s in units.slots.values() if s.reads]
+    reads: list[tuple] = [(s.weight, s.axis, s.units) for s in units.slots.values() if s.reads]
     for number, block in enumerate(units.blocks):
         reads += [(weight, None, units.count + number) for weight in block.ends]
     layers = flatten_layers(model)
@@ -83,7 +83,8 @@ class _GateGradients(keras.optimizers.Optimizer):
 
     def __init__(self, reads, count):
         super().__init__(learning_rate=0.0)
-        self.reads, self.count = reads, count
+        self.reads = lambda: reads  # so that these are no variables of the optimizer
+        self.count = count
 
     def build(self, variables):
         super().build(variables)
@@ -94,7 +95,7 @@ class _GateGradients(keras.optimizers.Optimizer):
 
     def apply(self, grads, trainable_variables=None):
         total = ops.zeros((self.count,), "float32")
-        for weight, axis, units in self.reads:
+        for weight, axis, units in self.reads():
             gradient = grads[self.places[id(weight)]]
             if gradient is None:
                 continue

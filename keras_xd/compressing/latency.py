@@ -1,6 +1,7 @@
 """How long layers take in a runtime, by their numbers of channels."""
 
 import dataclasses
+import math
 import os
 import statistics
 import tempfile
@@ -53,31 +54,34 @@ class LatencyTable:
         A layer takes `a + b·inputs + c·outputs + d·inputs·outputs`, fitted to the table. What
         other layers take is in proportion to the channels that these give out.
         """
-        slots = {(id(s.layer), s.reads): s for s in units.slots.values() if s.reads}
-        slots |= {(id(s.layer), False): s for s in units.slots.values() if _makes(s)}
-        terms, found, places = [], {}, []
+        read = {id(s.layer): s for s in units.slots.values() if s.reads}
+        made = {id(s.layer): s for s in units.slots.values() if _makes(s)}
+        terms: list[Term] = []
+        found: dict[int, float] = {}
+        places = []
         for _, layer, shape, times in cost.model_calls(model):
-            read, made = slots.get((id(layer), True)), slots.get((id(layer), False))
-            axes = tuple(slot for slot in (read, made) if slot is not None)
-            if type(layer) not in (*SIZES, *cost.DEPTHWISE) or not axes:
+            if type(layer) not in (*SIZES, *cost.DEPTHWISE) or id(layer) not in made:
                 continue
+            after = made[id(layer)]
+            before = read.get(id(layer), after)
             values = [self.of_layer(layer, shape, *share) for share in SHARES]
             factors = np.linalg.lstsq(_features(SHARES), np.array(values), rcond=None)[0]
-            if read is None:
+            if before is after:
                 factors = np.array([factors[0], 0.0, factors[1:].sum(), 0.0])
-            sizes = [np.array(len(slot.units), float) for slot in (read or made, made)]
-            parts = ((), (read or made,), (made,), (read or made, made))
-            divisors = (1.0, sizes[0], sizes[1], sizes[0] * sizes[1])
-            for part, factor, divisor in zip(parts, factors, divisors, strict=True):
-                terms.append(Term(layer, times * float(factor / divisor), part))
+            count, size = len(before.units), len(after.units)
+            parts: tuple[tuple, ...] = ((), (before,), (after,), (before, after))
+            for part, factor, divisor in zip(
+                parts, factors, (1, count, size, count * size), strict=True
+            ):
+                terms.append(Term(layer, times * float(factor) / divisor, part))
             found[id(layer)] = found.get(id(layer), 0.0) + times * values[0]
             outputs = layer.compute_output_shape(shape)
-            places.append((layer, made, times * np.prod(outputs[1:]) / len(made.units)))
+            places.append((layer, after, times * math.prod(outputs[1:]) / size))
         sum_of_layers, whole = sum(found.values()), self.whole(model)
         scale, rest = min(1.0, whole / sum_of_layers), max(0.0, whole - sum_of_layers)
         terms = [dataclasses.replace(term, factor=scale * term.factor) for term in terms]
-        everything = sum(count * len(made.units) for _, made, count in places)
-        terms += [Term(one, rest * count / everything, (made,)) for one, made, count in places]
+        everything = sum(count * len(slot.units) for _, slot, count in places)
+        terms += [Term(one, rest * count / everything, (slot,)) for one, slot, count in places]
         return terms, found
 
     def of_layer(self, layer: keras.layers.Layer, shape: Any, inputs=1.0, outputs=1.0) -> float:

@@ -114,9 +114,9 @@ class ChannelUnits:
             for unit in np.unique(slot.units):
                 places[unit].append(key)
         members = collections.defaultdict(list)
-        for unit, keys in places.items():
+        for unit, found in places.items():
             if unit not in self.fixed:
-                members[tuple(keys)].append(unit)
+                members[tuple(found)].append(unit)
         self.groups = []
         for keys, units in members.items():
             slots = [self.slots[key] for key in keys]

@@ -166,6 +166,11 @@ def test_the_loss_of_a_student(classes):
     )
 
 
+# Which `pytest.warns` shows again as if it were of this module.
+of_keras = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+
+@of_keras
 def test_what_loses_too_much_is_not_returned():
     model, (x, _) = dense((64, 64)), vectors()
     with pytest.warns(UserWarning, match="max_loss=0"):
@@ -245,6 +250,7 @@ def test_wrong_arguments(changes, message):
         keras_xd.compress(given.pop("model"), given.pop("x"), given.pop("y"), verbose=0, **given)
 
 
+@of_keras
 def test_training_samples_that_validate_are_told_of():
     model, (x, y) = dense(), vectors()
     with pytest.warns(UserWarning, match="other samples than those of training"):
