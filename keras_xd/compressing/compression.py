@@ -486,10 +486,10 @@ def _warn_of_same(x, validation_data):
         )
 
 
-def _equal(one, two):
-    shapes = [getattr(value, "shape", None) for value in (one, two)]
-    alike = None not in shapes and shapes[0] == shapes[1]
-    return one is two or (alike and bool(np.array_equal(np.asarray(one), np.asarray(two))))
+def _equal(one: Any, two: Any) -> bool:
+    shapes = [tuple(getattr(value, "shape", ())) for value in (one, two)]
+    alike = shapes[0] == shapes[1] != ()
+    return one is two or (alike and np.array_equal(np.asarray(one), np.asarray(two)))
 
 
 def _checked_metric(metric, max_loss, found):

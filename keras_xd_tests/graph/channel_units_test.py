@@ -50,9 +50,10 @@ def nested_and_shared():
 
 def channels_first():
     x = inputs = keras.Input((3, 6))
-    x = layers.Conv1D(4, 3, data_format="channels_first")(x)
+    # Without a bias, which Keras on TensorFlow adds along the wrong axis here.
+    x = layers.Conv1D(4, 3, data_format="channels_first", use_bias=False)(x)
     x = layers.BatchNormalization(axis=1)(x)
-    x = layers.Conv1D(5, 3, data_format="channels_first")(x)
+    x = layers.Conv1D(5, 3, data_format="channels_first", use_bias=False)(x)
     x = layers.GlobalAveragePooling1D(data_format="channels_first")(x)
     return keras.Model(inputs, layers.Dense(2)(x))
 
