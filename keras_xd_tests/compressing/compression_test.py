@@ -119,7 +119,7 @@ def test_statistics_of_normalizations_are_those_of_the_samples():
 
 
 def test_training_on_labels_and_outputs():
-    model, (x, y) = keras_xd.models.resnet20((8, 8, 3), 2, width=8), data(64)
+    model, (x, y) = residual(16), data(64)
     model.compile(keras.optimizers.Adam(1e-3), LOSS, metrics=["accuracy"])
     before = [keras.ops.convert_to_numpy(weight) for weight in model.weights]
     result = keras_xd.compress(

@@ -9,15 +9,15 @@ import keras_xd
 from keras_xd.graph.channel_units import ChannelUnits
 
 
-def residual():
+def residual(width=4):
     """Shortcuts that subsample and pad, and blocks of two convolutions."""
     x = inputs = keras.Input((8, 8, 3))
-    x = layers.Conv2D(4, 3, padding="same", activation="relu", name="stem")(x)
-    for filters, strides, name in ((4, 1, "a"), (8, 2, "b")):
+    x = layers.Conv2D(width, 3, padding="same", activation="relu", name="stem")(x)
+    for filters, strides, name in ((width, 1, "a"), (2 * width, 2, "b")):
         skip = layers.AveragePooling2D(1, strides)(x)
         extra = filters - x.shape[-1]
         skip = ops.pad(skip, [(0, 0), (0, 0), (0, 0), (extra // 2, extra - extra // 2)])
-        y = layers.Conv2D(6, 3, strides, padding="same", name=f"{name}_inner")(x)
+        y = layers.Conv2D(3 * width // 2, 3, strides, padding="same", name=f"{name}_inner")(x)
         y = layers.ReLU()(layers.BatchNormalization()(y))
         y = layers.Conv2D(filters, 3, padding="same", use_bias=False, name=f"{name}_outer")(y)
         x = layers.ReLU()(layers.Add(name=name)([layers.BatchNormalization()(y), skip]))
