@@ -118,7 +118,7 @@ def allocate(
         costs: what they cost.
         importance: that of each unit.
         of_blocks: that of each block; `None` where the importance is a norm, which no block has.
-        target: the cost, to be met within `TOLERANCE` from below.
+        target: the cost, to be met within `TOLERANCE`, from below where that can be.
         steps: how many units of each group are cut at once.
         finer: whether fewer may be where the target is not met otherwise.
     """
@@ -140,6 +140,8 @@ def allocate(
             if finer and (steps > 1).any():
                 steps = np.maximum(steps // 2, 1)
                 continue
+            if cost <= (1 + TOLERANCE) * target:
+                break
             raise ValueError(_missed(costs, target, cost, cost - savings[able]))
         gains = savings if of_blocks is not None else np.append(taken, np.ones(len(removed)))
         rates = np.where(fits, lost / np.where(fits, gains, 1.0), np.inf)

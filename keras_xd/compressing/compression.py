@@ -516,7 +516,7 @@ def _factors(model, measure):
         counts[id(layer)] += times * cost.multiply_adds(layer, shape)
 
     def factor(layer, weight):
-        kernels = [getattr(layer, name, None) for name in KERNELS]
+        kernels: list[Any] = [getattr(layer, name, None) for name in KERNELS]
         kernels = [kernel for kernel in kernels if kernel is not None]
         if not any(weight is kernel for kernel in kernels):
             return 0.0
