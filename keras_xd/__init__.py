@@ -4,6 +4,7 @@ import importlib as _importlib
 from typing import TYPE_CHECKING
 
 from keras_xd import evaluation, grammar, kmatrix, layers, losses, models, recipes, training
+from keras_xd.compressing.compression import compress
 from keras_xd.core.moved_names import attribute_error as _attribute_error
 from keras_xd.core.searchable import (
     architecture_variables,
@@ -40,6 +41,7 @@ __all__ = [
     "architecture_variables",
     "callbacks",
     "compare",
+    "compress",
     "complexity",
     "describe",
     "distributed",

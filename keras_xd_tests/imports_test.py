@@ -41,6 +41,7 @@ ORDER = (
     "keras_xd.one_call",
     "keras_xd.auto",
     "keras_xd.searching",
+    "keras_xd.compressing",
     "keras_xd.evaluation",
     "keras_xd.models",
     "keras_xd",

@@ -52,7 +52,10 @@ _ACTIVATIONS = tuple(getattr(keras.activations, name) for name in _NAMES)
 # the axis of the channels and the number of axes. A subclass may differ, so it is not looked up.
 _KEEPS_CHANNELS_APART = {
     **dict.fromkeys(
-        _ELEMENTWISE, lambda layer, axis, rank: getattr(layer, "noise_shape", None) is None
+        _ELEMENTWISE,
+        lambda layer, axis, rank: (
+            getattr(layer, "noise_shape", None) is None or layer.noise_shape[axis] in (None, 1)
+        ),
     ),
     **dict.fromkeys(_CHANNELS_LAST, lambda layer, axis, rank: axis == rank - 1),
     **dict.fromkeys(

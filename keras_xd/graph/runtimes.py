@@ -50,8 +50,8 @@ def run_saved_model(path, samples, signature, expected):
     return keras.tree.flatten(loaded.serve(*samples))
 
 
-def run_litert(path, samples, signature, expected):
-    """Return the outputs of a LiteRT file, in the order of those expected."""
+def litert_runner(path):
+    """Return what runs a LiteRT file, and the names of its inputs in their order."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # TensorFlow's own interpreter is deprecated
         try:
@@ -61,12 +61,25 @@ def run_litert(path, samples, signature, expected):
 
             Interpreter = tf.lite.Interpreter
         runner = Interpreter(path).get_signature_runner()
+<<<<<<< HEAD
     outputs = runner(**_named(runner.get_input_details(), signature, keras.tree.flatten(samples)))
+=======
+    return runner, sorted(runner.get_input_details(), key=_numbered)
+
+
+def run_litert(path, samples, signature, expected):
+    """Return the outputs of a LiteRT file, in the order of those expected."""
+    runner, taken = litert_runner(path)
+    names = [getattr(spec, "name", None) for spec in keras.tree.flatten(signature)]
+    names = names if set(names) == set(taken) else taken
+    outputs = runner(**dict(zip(names, keras.tree.flatten(samples), strict=True)))
+>>>>>>> h/compress
     if isinstance(expected, dict) and set(expected) == set(outputs):
         return keras.tree.flatten({name: outputs[name] for name in expected})
     return [outputs[name] for name in sorted(outputs, key=_numbered)]
 
 
+<<<<<<< HEAD
 def quantize_litert(path, samples, signature):
     """Write a LiteRT file in int8, with inputs and outputs as before."""
     from ai_edge_litert.interpreter import Interpreter
@@ -93,19 +106,26 @@ def _named(taken, signature, values):
     names = [getattr(spec, "name", None) for spec in keras.tree.flatten(signature)]
     names = names if set(names) == set(taken) else taken
     return dict(zip(names, values, strict=True))
+=======
+def onnx_session(path):
+    """Return what runs an ONNX file, and the names of its inputs."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path)
+    return session, [value.name for value in session.get_inputs()]
+>>>>>>> h/compress
 
 
 def run_onnx(path, samples, signature, expected):
     """Check the operators of an ONNX file, and return its outputs."""
     import onnx
-    import onnxruntime
 
     onnx.checker.check_model(path)
-    session = onnxruntime.InferenceSession(path)
-    taken = [value.name for value in session.get_inputs()]
+    session, taken = onnx_session(path)
     return session.run(None, dict(zip(taken, keras.tree.flatten(samples), strict=True)))
 
 
+<<<<<<< HEAD
 def quantize_onnx(path, samples, signature):
     """Write an ONNX file in int8, with operators that quantize and dequantize (QDQ)."""
     import onnxruntime
@@ -127,6 +147,36 @@ def quantize_onnx(path, samples, signature):
     else:
         quantize_static(prepared, path, Samples(), per_channel=True)
     os.remove(prepared)
+=======
+def caller(model: keras.Model, x: object, runtime: str, folder: str) -> Callable:
+    """Return a function without arguments that runs a model on a batch in a runtime.
+
+    Args:
+        model: a built model.
+        x: the batch, NumPy arrays.
+        runtime: `"tensorflow"`, `"onnx"` or `"litert"`.
+        folder: where a file may be written.
+    """
+    signature = [
+        keras.tree.map_structure(lambda v: keras.InputSpec(shape=v.shape, dtype=str(v.dtype)), x)
+    ]
+    if runtime == "tensorflow":
+        import tensorflow as tf
+
+        function = tf.function(lambda inputs: model(inputs, training=False))
+        inputs = keras.tree.map_structure(tf.constant, x)
+        return lambda: keras.tree.map_structure(lambda value: value.numpy(), function(inputs))
+    kind = FORMATS[runtime]
+    path = os.path.join(folder, f"model{kind.suffix}")
+    if kind.write is None:
+        model.export(path, runtime, False, signature)
+    else:
+        kind.write(model, path, signature)
+    open_file = {"onnx": onnx_session, "litert": litert_runner}[runtime]
+    runner, names = open_file(path)
+    named = dict(zip(names, keras.tree.flatten(x), strict=True))
+    return (lambda: runner.run(None, named)) if runtime == "onnx" else (lambda: runner(**named))
+>>>>>>> h/compress
 
 
 def write_onnx(model, path, signature, **kwargs):

@@ -115,7 +115,7 @@ def warn_of_logits(model, loss):
     else:
         losses = loss if isinstance(loss, (list, tuple)) else [loss] * len(names)
     for output, one in zip(model.outputs, losses, strict=False):
-        from_logits, activation = _from_logits(one), _last_activation(model, output)
+        from_logits, activation = takes_logits(one), _last_activation(model, output)
         if from_logits and activation in ("softmax", "sigmoid"):
             fault = f"the outputs are probabilities ({activation}), and the loss takes logits"
         elif from_logits is False and activation == "linear":
@@ -129,7 +129,7 @@ def warn_of_logits(model, loss):
         )
 
 
-def _from_logits(loss):
+def takes_logits(loss):
     """Return whether a loss takes logits, `None` where that means nothing or is not known."""
     if isinstance(loss, str) or inspect.isfunction(loss):
         try:

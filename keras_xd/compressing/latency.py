@@ -1,0 +1,128 @@
+"""How long layers take in a runtime, by their numbers of channels."""
+
+import dataclasses
+import math
+import os
+import statistics
+import tempfile
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_xd.compressing.allocation import Term
+from keras_xd.core.configured import config_with_functions
+from keras_xd.graph import channel_groups, cost
+from keras_xd.graph.channel_units import SIZES, ChannelUnits
+from keras_xd.graph.runtimes import caller
+
+RUNTIMES = ("tensorflow", "onnx", "litert")
+# Shares of the input and output channels at which a layer is measured.
+SHARES = ((1, 1), (1, 0.5), (0.5, 1), (0.5, 0.5), (0.25, 0.25))
+MOST, SECONDS = 200, 0.1  # calls and seconds of a measurement
+
+
+class LatencyTable:
+    """Milliseconds of layers, each measured once.
+
+    Args:
+        runtime: one of `RUNTIMES`.
+        x: an example input, a batch.
+    """
+
+    def __init__(self, runtime: str, x: Any):
+        self.runtime, self.x = runtime, x
+        self.batch = len(keras.tree.flatten(x)[0])
+        self.known: dict[str, float] = {}
+        self.models: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        inputs = keras.Input(batch_shape=(self.batch, 1))
+        nothing = keras.Model(inputs, keras.layers.Rescaling(2.0)(inputs))
+        self.overhead = self._milliseconds(nothing, np.zeros((self.batch, 1), "float32"))
+
+    def whole(self, model: keras.Model) -> float:
+        """Return the milliseconds of a call of a model, measured once."""
+        if model not in self.models:
+            self.models[model] = self._milliseconds(model, self.x)
+        return self.models[model]
+
+    def terms(self, model: keras.Model, units: ChannelUnits) -> tuple[list[Term], dict]:
+        """Return the parts of the latency of a model, and the milliseconds of layers by their ids.
+
+        A layer takes `a + b·inputs + c·outputs + d·inputs·outputs`, fitted to the table. What
+        other layers take is in proportion to the channels that these give out.
+        """
+        read = {id(s.layer): s for s in units.slots.values() if s.reads}
+        made = {id(s.layer): s for s in units.slots.values() if _makes(s)}
+        terms: list[Term] = []
+        found: dict[int, float] = {}
+        places = []
+        for _, layer, shape, times in cost.model_calls(model):
+            if type(layer) not in (*SIZES, *cost.DEPTHWISE) or id(layer) not in made:
+                continue
+            after = made[id(layer)]
+            before = read.get(id(layer), after)
+            values = [self.of_layer(layer, shape, *share) for share in SHARES]
+            factors = np.linalg.lstsq(_features(SHARES), np.array(values), rcond=None)[0]
+            if before is after:
+                factors = np.array([factors[0], 0.0, factors[1:].sum(), 0.0])
+            count, size = len(before.units), len(after.units)
+            parts: tuple[tuple, ...] = ((), (before,), (after,), (before, after))
+            for part, factor, divisor in zip(
+                parts, factors, (1, count, size, count * size), strict=True
+            ):
+                terms.append(Term(layer, times * float(factor) / divisor, part))
+            found[id(layer)] = found.get(id(layer), 0.0) + times * values[0]
+            outputs = layer.compute_output_shape(shape)
+            places.append((layer, after, times * math.prod(outputs[1:]) / size))
+        sum_of_layers, whole = sum(found.values()), self.whole(model)
+        scale, rest = min(1.0, whole / sum_of_layers), max(0.0, whole - sum_of_layers)
+        terms = [dataclasses.replace(term, factor=scale * term.factor) for term in terms]
+        everything = sum(count * len(slot.units) for _, slot, count in places)
+        terms += [Term(one, rest * count / everything, (slot,)) for one, slot, count in places]
+        return terms, found
+
+    def of_layer(self, layer: keras.layers.Layer, shape: Any, inputs=1.0, outputs=1.0) -> float:
+        """Return the milliseconds of a layer with shares of its input and output channels."""
+        config, shape = config_with_functions(layer), [self.batch, *shape[1:]]
+        if type(layer) in SIZES:
+            name = SIZES[type(layer)]
+            config[name] = max(1, round(outputs * config[name]))
+        if type(layer) is not keras.layers.Embedding:
+            axis = channel_groups.channel_axis(layer, len(shape))
+            shape[axis] = max(1, round(inputs * shape[axis]))
+        config["name"] = None
+        key = repr((type(layer), config, shape))
+        if key not in self.known:
+            tensor = keras.Input(batch_shape=shape)
+            model = keras.Model(tensor, type(layer).from_config(config)(tensor))
+            taken = self._milliseconds(model, np.zeros(shape, tensor.dtype))
+            self.known[key] = max(taken - self.overhead, 0.05 * taken)
+        return self.known[key]
+
+    def _milliseconds(self, model, x):
+        with tempfile.TemporaryDirectory() as folder:
+            return median_milliseconds(caller(model, x, self.runtime, os.fspath(folder)))
+
+
+def median_milliseconds(call: Callable) -> float:
+    """Return the median time of a call."""
+    for _ in range(3):
+        call()
+    times: list[float] = []
+    while len(times) < 5 or (sum(times) < SECONDS and len(times) < MOST):
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return 1e3 * statistics.median(times)
+
+
+def _makes(slot):
+    """Return whether a slot is of the channels that a layer gives out."""
+    return not slot.reads and len(slot.weight.shape) > 1
+
+
+def _features(shares):
+    return np.array([[1, i, o, i * o] for i, o in shares], float)

@@ -1,0 +1,466 @@
+"""Channels of a graph that can only be cut together, and a copy of the graph without some."""
+
+import collections
+import dataclasses
+import functools
+
+import keras
+import numpy as np
+from keras import layers, ops
+
+from keras_xd.core.configured import config_with_functions
+from keras_xd.core.searchable import flatten_layers, is_graph, sublayers
+from keras_xd.graph import channel_groups, cloning, residual_blocks
+from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
+
+# Arguments that tell the number of output channels, by the class.
+SIZES = {
+    **dict.fromkeys((*CONVOLUTIONS, *TRANSPOSED, *SEPARABLE), "filters"),
+    layers.Dense: "units",
+    layers.Embedding: "output_dim",
+}
+_MERGING = (
+    *(layers.Add, layers.Subtract, layers.Multiply),
+    *(layers.Average, layers.Maximum, layers.Minimum),
+)
+_LAST_WEIGHTS = ("kernel", "pointwise_kernel", "gamma", "embeddings", "bias", "beta")
+AT_THE_END = "its channels are outputs of the model"
+
+
+@dataclasses.dataclass
+class Slot:
+    """An axis of a weight that has the channels of a tensor, by their numbers.
+
+    Attributes:
+        layer, weight, axis: the axis.
+        units: number of the unit of each channel.
+        reads: whether the layer sums over the axis.
+    """
+
+    layer: keras.layers.Layer
+    weight: keras.Variable
+    axis: int
+    units: np.ndarray
+    reads: bool = False
+
+
+@dataclasses.dataclass
+class Group:
+    """Units that are at the same places, each of which can be cut.
+
+    Attributes:
+        units: their numbers.
+        slots: the slots that they are in.
+        makers: names of the layers that make them.
+    """
+
+    units: np.ndarray
+    slots: list
+    makers: tuple
+
+
+@dataclasses.dataclass
+class RemovableBlock:
+    """A residual block that can be left out.
+
+    Attributes:
+        name: that of the addition.
+        key: tells the addition, as in `OperationCall`.
+        place: of the branch among the arguments of the addition.
+        layers: the layers inside.
+        ends: the weights that multiply the output of the branch.
+    """
+
+    name: str
+    key: tuple
+    place: int
+    layers: tuple
+    ends: list
+
+
+class ChannelUnits:
+    """The channels of all tensors of a model: each belongs to a unit, cut or left as a whole.
+
+    Args:
+        model: a Functional or built Sequential model.
+        held: reasons why the channels of layers stay, by the ids of layers.
+    """
+
+    def __init__(self, model: keras.Model, held: dict[int, str] | None = None):
+        self.model, self.held = model, {**_tied(model), **(held or {})}
+        self.parents: list[int] = []
+        self.fixed: dict[int, str] = {}
+        self.slots: dict[tuple[int, int], Slot] = {}
+        self.traces: dict[int, cloning.Trace] = {}
+        self.axes: dict[tuple, list] = {}  # of the tensors of a call that names sizes, by its key
+        self._known: dict[int, tuple[int, np.ndarray]] = {}
+        self._all_traces: list[cloning.Trace] = []
+        outputs = self._visit_graph(model, [None] * len(model.inputs), None)
+        for _, units in outputs:
+            self.fixed |= {self._root(unit): AT_THE_END for unit in units}
+        self._end()
+
+    def _end(self):
+        """Replace the numbers of channels by those of their units; find groups and blocks."""
+        roots = np.array([self._root(unit) for unit in range(len(self.parents))], int)
+        for slot in self.slots.values():
+            slot.units = roots[slot.units]
+        self.axes = {
+            key: [(axis, roots[units]) for axis, units in pair] for key, pair in self.axes.items()
+        }
+        self.count = len(roots)
+        places = collections.defaultdict(list)
+        for key, slot in self.slots.items():
+            for unit in np.unique(slot.units):
+                places[unit].append(key)
+        members = collections.defaultdict(list)
+        for unit, found in places.items():
+            if unit not in self.fixed:
+                members[tuple(found)].append(unit)
+        self.groups = []
+        for keys, units in members.items():
+            slots = [self.slots[key] for key in keys]
+            makers = (s.layer.name for s in slots if not s.reads and type(s.layer) in SIZES)
+            self.groups.append(Group(np.array(units), slots, tuple(dict.fromkeys(makers))))
+
+    def reason(self, layer: keras.layers.Layer) -> str | None:
+        """Return why the output channels of a layer stay, `None` where some can be cut."""
+        own = [s for s in self.slots.values() if s.layer is layer and not s.reads]
+        if not own:
+            return self.held.get(id(layer), f"there is no rule for a {type(layer).__name__}")
+        units = np.concatenate([slot.units for slot in own])
+        reasons = [self.fixed.get(unit) for unit in units]
+        return reasons[0] if None not in reasons else None
+
+    @functools.cached_property
+    def blocks(self) -> list[RemovableBlock]:
+        """The residual blocks that can be left out, whose branch ends with a product."""
+        found = []
+        for trace in self.traces.values():
+            calls = {call.key: call for call in trace.calls}
+            for block in residual_blocks.find_blocks(trace.graph, lambda layer: True):
+                call = calls[block.call.key]
+                ends = _ends(trace, call.flat_arguments[block.place])
+                if ends:
+                    inside, name = block.layers, call.operation.name
+                    found.append(RemovableBlock(name, call.key, block.place, inside, ends))
+        return found
+
+    def cut(self, alive: np.ndarray, removed=()) -> keras.Model:
+        """Return a copy of the model without some units, and without some residual blocks."""
+        slots, left_out = collections.defaultdict(list), {block.key: block for block in removed}
+        for slot in self.slots.values():
+            slots[id(slot.layer)].append(slot)
+        needed = set().union(*(_needed(trace, left_out) for trace in self.traces.values()))
+        traced = {call.key: call for trace in self.traces.values() for call in trace.calls}
+
+        def replaced(layer, *details):
+            if id(layer) not in slots or not details:
+                return None
+            return _smaller(layer, details[0], slots[id(layer)], alive)
+
+        def called(call, copy):
+            operation, tensors = call.operation, call.tensors
+            if not any(id(x) in needed for x in traced[call.key].outputs):
+                return [None] * len(traced[call.key].outputs)
+            if call.key in left_out:
+                return call.flat_arguments[1 - left_out[call.key].place]
+            if call.key in self.axes:
+                return _resized(call, copy, self.axes[call.key], alive)
+            shapes = [tuple(x.shape) for x in tensors]
+            if is_graph(operation):
+                return copy(operation, shapes)(*call.args, **call.kwargs)
+            if id(operation) in slots:
+                copy(operation, shapes[0])
+            return cloning.called(call, copy)
+
+        return cloning.clone(self.model, replaced, called, functional=True)[0]
+
+    # Units
+
+    def _new(self, count, reason=None):
+        """Return the numbers of new channels, which stay if there is a reason."""
+        units = np.arange(len(self.parents), len(self.parents) + count)
+        self.parents += units.tolist()
+        return self._fix(units, reason) if reason else units
+
+    def _root(self, unit):
+        while self.parents[unit] != unit:
+            self.parents[unit] = unit = self.parents[self.parents[unit]]
+        return unit
+
+    def _fix(self, units, reason):
+        for unit in np.unique(units):
+            self.fixed.setdefault(self._root(unit), reason)
+        return units
+
+    def _join(self, first, second):
+        """Make each of some channels one unit with that at the same place of others."""
+        for pair in set(zip(first.tolist(), second.tolist(), strict=True)):
+            one, other = map(self._root, pair)
+            if one != other:
+                self.parents[other] = one
+                if other in self.fixed:
+                    self.fixed.setdefault(one, self.fixed.pop(other))
+        return first
+
+    def _slot(self, layer, name, axis, units=None, reads=False):
+        """Return the channels on an axis of a weight, those given if it has none."""
+        weight = getattr(layer, name, None)
+        if weight is None:
+            return units
+        axis %= len(weight.shape)
+        known = self.slots.get((id(weight), axis))
+        if known is not None:
+            return known.units if units is None else self._join(known.units, units)
+        units = self._new(weight.shape[axis]) if units is None else units
+        self.slots[id(weight), axis] = Slot(layer, weight, axis, units, reads)
+        return units
+
+    # Calls
+
+    def _visit_graph(self, graph, inputs, shapes):
+        trace = cloning.Trace(graph, shapes)
+        self.traces.setdefault(id(graph), trace)
+        tensors = keras.tree.flatten(trace.view.input)
+        for tensor, known in zip(tensors, inputs, strict=True):
+            self._known[id(tensor)] = known or self._held(tensor, "its channels are inputs")
+        for call in trace.calls:
+            outputs = self._visit(call)
+            self._known |= {id(x): y for x, y in zip(call.outputs, outputs, strict=True)}
+        self._all_traces.append(trace)  # so that no id is used again
+        return [self._known[id(tensor)] for tensor in trace.view.outputs]
+
+    def _held(self, tensor, reason):
+        return len(tensor.shape) - 1, self._new(tensor.shape[-1] or 1, reason)
+
+    def _visit(self, call):
+        """Return axis and units of the outputs of a call."""
+        operation = call.operation
+        inputs = [self._known[id(tensor)] for tensor in call.tensors]
+        if is_graph(operation):
+            return self._visit_graph(operation, inputs, [tuple(x.shape) for x in call.tensors])
+        output = None
+        if id(operation) not in self.held and len(call.outputs) == 1 and inputs:
+            output = self._output(call, inputs)
+        if output is not None:
+            return [output]
+        kind = type(operation).__name__
+        for _, units in inputs:
+            self._fix(units, f"its channels go into '{operation.name}' ({kind})")
+        reason = self.held.get(id(operation), f"'{operation.name}' is a {kind}")
+        return [self._held(tensor, reason) for tensor in call.outputs]
+
+    def _output(self, call, inputs):
+        """Return axis and units of the output of a call, `None` if no rule is known."""
+        layer, kind = call.operation, type(call.operation)
+        (axis, units), rank = inputs[0], len(call.tensors[0].shape)
+        if kind in SIZES:
+            return self._product(call, axis, units)
+        if kind in (layers.Concatenate, _concatenation()):
+            return self._concatenated(call, inputs)
+        if len(inputs) > 1:
+            merges = kind in _MERGING or kind in _merging_operations()
+            return self._merged(call, inputs) if merges else None
+        if kind is layers.BatchNormalization or kind is layers.LayerNormalization:
+            axes = layer.axis if isinstance(layer.axis, (list, tuple)) else [layer.axis]
+            if [one % rank for one in axes] != [axis]:
+                return None
+            for name in ("gamma", "beta", "moving_mean", "moving_variance"):
+                self._slot(layer, name, 0, units)
+            return axis, units
+        if kind in DEPTHWISE:
+            if axis != channel_groups.channel_axis(layer, rank):
+                return None
+            self._slot(layer, "kernel", -2, units)
+            units = np.repeat(units, layer.depth_multiplier)
+            self._slot(layer, "bias", 0, units)
+            return axis, self._after_activation(layer, units)
+        if kind in (layers.Flatten, layers.Reshape) or kind is _padding():
+            return self._moved(call, axis, units)
+        if kind is layers.Permute:
+            return (1 + layer.dims.index(axis), units) if axis else None
+        after = channel_groups.channel_axis_after(call, [axis])
+        return None if after is None else (after, units)
+
+    def _product(self, call, axis, units):
+        """Return the channels that a layer makes of others."""
+        layer, shape, kind = call.operation, call.tensors[0].shape, type(call.operation)
+        if getattr(layer, "groups", 1) > 1:
+            return None
+        last = channel_groups.channel_axis(layer, len(call.outputs[0].shape))
+        if kind is layers.Embedding:
+            return last, self._slot(layer, "embeddings", 1)
+        read = channel_groups.channel_axis(layer, len(shape))
+        if axis != read:  # of an input nothing is known
+            if not all(self._root(unit) in self.fixed for unit in units):
+                return None
+            units = self._new(shape[read], "its channels are inputs")
+        if kind in SEPARABLE:
+            self._slot(layer, "depthwise_kernel", -2, units)
+            repeated = np.repeat(units, layer.depth_multiplier)
+            self._slot(layer, "pointwise_kernel", -2, repeated, reads=True)
+            made = self._slot(layer, "pointwise_kernel", -1)
+        else:
+            axes = (-1, -2) if kind in TRANSPOSED else (-2, -1)
+            self._slot(layer, "kernel", axes[0], units, reads=True)
+            made = self._slot(layer, "kernel", axes[1])
+        self._slot(layer, "bias", 0, made)
+        return last, self._after_activation(layer, made)
+
+    def _after_activation(self, layer, units):
+        if not channel_groups.is_elementwise(layer.activation):
+            self._fix(units, "its activation mixes the channels")
+        return units
+
+    def _merged(self, call, inputs):
+        """Return the channels of a sum or product, where one channel stands for all."""
+        size, ranks = call.outputs[0].shape, {len(tensor.shape) for tensor in call.tensors}
+        axes = {axis for axis, _ in inputs}
+        if (
+            len(ranks) > 1
+            or len(axes) > 1
+            or len(call.tensors) < len(keras.tree.flatten(call.args))
+        ):
+            return None
+        (axis,) = axes
+        whole = [units for _, units in inputs if len(units) == size[axis]]
+        for _, units in inputs:
+            if len(units) != size[axis]:
+                self._fix(units, "its channel is one of many in a sum or product")
+        for other in whole[1:]:
+            self._join(whole[0], other)
+        return axis, whole[0]
+
+    def _concatenated(self, call, inputs):
+        axes = {axis for axis, _ in inputs}
+        along = call.operation.axis % len(call.outputs[0].shape)
+        if len(axes) > 1:
+            return None
+        if axes == {along}:
+            return along, np.concatenate([units for _, units in inputs])
+        for _, units in inputs[1:]:
+            self._join(inputs[0][1], units)
+        return inputs[0]
+
+    def _moved(self, call, axis, units):
+        """Return the channels of what only moves numbers, or adds zeros."""
+        (tensor,), (output,), operation = call.tensors, call.outputs, call.operation
+        if type(operation) is _padding():
+            config = operation.get_config()
+            if config["mode"] != "constant" or call.kwargs.get("constant_values"):
+                return None
+            before, after = config["pad_width"][axis]
+            made = axis, np.concatenate([self._new(before), units, self._new(after)])
+        else:
+            if (
+                None in tensor.shape[1:]
+                or getattr(operation, "data_format", None) == "channels_first"
+            ):
+                return None
+            shape = [1] * (len(tensor.shape) - 1)
+            shape[axis - 1] = -1
+            spread = np.broadcast_to(units.reshape(shape), tensor.shape[1:])
+            spread = spread.reshape(output.shape[1:])
+            made = None
+            for place in range(spread.ndim):
+                line = np.moveaxis(spread, place, -1).reshape(-1, spread.shape[place])
+                if (line == line[0]).all():
+                    made = place + 1, line[0]
+            if made is None:
+                return None
+        if type(operation) is not layers.Flatten:
+            self.axes[call.key] = [(axis, units), made]
+        return made
+
+
+def _smaller(layer, shape, slots, alive):
+    """Return a layer with some of its channels, built for a shape."""
+    config = config_with_functions(layer)
+    made = [s for s in slots if not s.reads]
+    if type(layer) in SIZES:
+        last = max(made, key=lambda slot: (len(slot.weight.shape), slot.weight.name))
+        config[SIZES[type(layer)]] = int(alive[last.units].sum())
+    new = type(layer).from_config(config)
+    new.build(tuple(shape))
+    by_weight = collections.defaultdict(list)
+    for slot in slots:
+        by_weight[id(slot.weight)].append(slot)
+    for before, after in zip(layer.variables, new.variables, strict=True):
+        value = ops.convert_to_numpy(before)
+        for slot in by_weight[id(before)]:
+            value = np.compress(alive[slot.units], value, slot.axis)
+        after.assign(value)
+        after.trainable = before.trainable
+    return new
+
+
+def _resized(call, copy, axes, alive):
+    """Return the output of what names sizes, for the channels that are left."""
+    operation = call.operation
+    (axis, units), (made_axis, made) = axes
+    if isinstance(operation, layers.Layer):
+        shape = list(operation.target_shape)
+        shape[made_axis - 1] = int(alive[made].sum())
+        config = {**operation.get_config(), "target_shape": tuple(shape)}
+        return type(operation).from_config(config)(call.argument)
+    widths = list(operation.get_config()["pad_width"])
+    before, after = widths[axis]
+    widths[axis] = (int(alive[made[:before]].sum()), int(alive[made[len(made) - after :]].sum()))
+    return ops.pad(call.argument, widths)
+
+
+def _needed(trace, left_out):
+    """Return the ids of tensors that the outputs depend on without some branches."""
+
+    def unused(call, tensor):
+        block = left_out.get(call.key)
+        return block is not None and call.flat_arguments[block.place] is tensor
+
+    return trace.needed(unused)
+
+
+def _ends(trace, tensor):
+    """Return the weights of the layer whose output a branch ends with, which is linear in them."""
+    call = trace.maker(tensor)
+    while call is not None and isinstance(call.operation, layers.Dropout):
+        call = trace.maker(call.tensors[0])
+    layer = getattr(call, "operation", None)
+    if getattr(layer, "activation", None) not in (None, keras.activations.linear):
+        return []
+    if type(layer) not in (layers.BatchNormalization, *SIZES):
+        return []
+    weights = [getattr(layer, name, None) for name in _LAST_WEIGHTS]
+    return [weight for weight in weights if weight is not None]
+
+
+def _tied(model):
+    """Return why layers with weights of other layers stay, by the ids of these layers."""
+    owners = collections.defaultdict(dict)
+    for layer in flatten_layers(model):
+        inside = {id(v) for inner in sublayers(layer) for v in inner.variables}
+        for variable in layer.variables:
+            if id(variable) not in inside:
+                owners[id(variable)][id(layer)] = layer
+    tied = {}
+    for found in owners.values():
+        for key in found if len(found) > 1 else ():
+            others = [f"'{layer.name}'" for other, layer in found.items() if other != key]
+            tied[key] = f"its weights are those of {', '.join(others)} too"
+    return tied
+
+
+@functools.cache
+def _merging_operations():
+    functions = (ops.add, ops.subtract, ops.multiply, ops.divide, ops.maximum, ops.minimum)
+    return tuple(map(cloning.operation_class, functions))
+
+
+@functools.cache
+def _concatenation():
+    return cloning.operation_class(lambda x, y: ops.concatenate([x, y]))
+
+
+@functools.cache
+def _padding():
+    return cloning.operation_class(lambda x, y: ops.pad(x, [(0, 0), (0, 1)]))

@@ -1,0 +1,265 @@
+"""`keras_xd.compress`: importance, budgets, training, reports and wrong arguments."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import keras_xd
+from keras_xd.compressing import allocation, importance, training
+from keras_xd.compressing.latency import LatencyTable
+from keras_xd.graph.channel_units import ChannelUnits
+from keras_xd.graph.size_counts import count_parameters
+from keras_xd_tests.graph.channel_units_test import randomized, residual
+
+LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def data(count=48):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(count, 8, 8, 3)).astype("float32"), rng.integers(0, 2, count)
+    x[y == 1] += 0.5
+    return x, y
+
+
+def dense(units=(16, 16), inputs=8, classes=3):
+    keras.utils.set_random_seed(0)
+    hidden = [layers.Dense(count, "tanh", name=f"hidden{n}") for n, count in enumerate(units)]
+    model = keras.Sequential([keras.Input((inputs,)), *hidden, layers.Dense(classes, name="head")])
+    model.compile("adam", "mse", metrics=["mae"])
+    return model
+
+
+def vectors(count=32, inputs=8, outputs=3):
+    rng = np.random.default_rng(3)
+    return (rng.normal(size=(count, size)).astype("float32") for size in (inputs, outputs))
+
+
+def test_importance_is_the_squared_change_of_the_loss_of_each_sample():
+    model, (x, y) = dense((4,)), vectors(5)
+    units = ChannelUnits(model)
+    scores, of_blocks = importance.taylor(model, units, x, y, "mse")
+    hidden, head = model.layers
+    values = np.tanh(x @ hidden.kernel.numpy() + hidden.bias.numpy())
+    error = values @ head.kernel.numpy() + head.bias.numpy() - y
+    gates = 2 / 3 * (error @ head.kernel.numpy().T) * values
+    np.testing.assert_allclose(scores[units.groups[0].units], (gates**2).mean(0), rtol=1e-4)
+    assert of_blocks.size == 0
+
+
+def test_importance_of_a_block_is_that_of_its_output_and_ignores_regularizers():
+    model, (x, y) = randomized(residual()), data(6)
+    model.get_layer("head").kernel.regularizer = keras.regularizers.L2(10.0)
+    model.get_layer("stem").trainable = False
+    flags = [variable.trainable for variable in model.variables]
+    units = ChannelUnits(model)
+    _, of_blocks = importance.taylor(model, units, x, y, LOSS)
+    assert [variable.trainable for variable in model.variables] == flags
+    (block,) = [block for block in units.blocks if block.name == "b"]
+
+    def losses(gate):
+        weights = [weight.numpy() for weight in block.ends]
+        for weight in block.ends:
+            weight.assign(gate * weight)
+        each = keras.losses.sparse_categorical_crossentropy(y, model(x), from_logits=True)
+        for weight, value in zip(block.ends, weights, strict=True):
+            weight.assign(value)
+        return np.asarray(each, "float64")
+
+    slope = (losses(1.01) - losses(0.99)) / 0.02
+    np.testing.assert_allclose(of_blocks[1], (slope**2).mean(), rtol=0.02)
+
+
+@pytest.mark.parametrize("measure", ["multiply_adds", "parameters"])
+@pytest.mark.parametrize("share", [0.8, 0.31])
+def test_costs_are_those_of_the_model_that_is_cut(measure, share):
+    count = {"multiply_adds": keras_xd.complexity, "parameters": count_parameters}[measure]
+    model = keras_xd.models.resnet20((8, 8, 1), 3, width=8)
+    result = keras_xd.compress(
+        model, target={measure: share}, importance="magnitude", epochs=0, verbose=0
+    )
+    reached = count(result.model) / count(model)
+    assert reached == pytest.approx(result.report.reached) == pytest.approx(share, rel=0.02)
+    assert reached <= share
+    assert sum(row.parameters_after for row in result.report.rows) < result.model.count_params()
+    assert result.report.left["classifier"] == "its channels are outputs of the model"
+
+
+def test_channels_and_blocks_that_nothing_depends_on_go_first():
+    model, (x, y) = randomized(residual()), data()
+    model.compile("sgd", LOSS)
+    units = ChannelUnits(model)
+    for weight in units.blocks[0].ends:
+        weight.assign(0 * weight)
+    slot = next(s for s in units.slots.values() if s.layer.name == "b_outer" and s.reads)
+    kept = np.array([1, 0, 1, 0, 0, 1])
+    slot.weight.assign(slot.weight * kept[None, None, :, None])
+    for layer in model.layers:  # whose statistics are to stay
+        layer.trainable = not isinstance(layer, layers.BatchNormalization)
+    whole = keras_xd.complexity(model)
+    left = whole - 64 * 9 * 2 * 4 * 6 - 16 * 9 * 3 * (4 + 8)
+    result = keras_xd.compress(
+        model, x, y, target={"multiply_adds": left / whole + 1e-6}, epochs=0, verbose=0, samples=8
+    )
+    np.testing.assert_allclose(result.model(x), model(x), rtol=1e-4, atol=1e-4)
+    assert result.report.removed_blocks == ("a",)
+    assert keras_xd.complexity(result.model) == left
+    assert result.history.history == {}
+
+
+def test_statistics_of_normalizations_are_those_of_the_samples():
+    inputs = keras.Input((4,))
+    x = layers.BatchNormalization(name="normalization")(layers.Dropout(0.9)(inputs))
+    model = keras.Model(inputs, x)
+    x = np.random.default_rng(0).normal(3, 2, (64, 4)).astype("float32")
+    training.recalibrate(model, x, 16)
+    normalization = model.get_layer("normalization")
+    np.testing.assert_allclose(normalization.moving_mean, x.mean(0), rtol=1e-5)
+    assert normalization.momentum == 0.99 and model.layers[1].rate == 0.9
+
+
+def test_training_on_labels_and_outputs():
+    model, (x, y) = residual(16), data(64)
+    model.compile(keras.optimizers.Adam(1e-3), LOSS, metrics=["accuracy"])
+    before = [keras.ops.convert_to_numpy(weight) for weight in model.weights]
+    result = keras_xd.compress(
+        model,
+        x[:48],
+        y[:48],
+        target={"multiply_adds": 0.5},
+        epochs=4,
+        rounds=2,
+        samples=8,
+        validation_data=(x[48:], y[48:]),
+        max_loss=1.0,
+        batch_size=16,
+        verbose=0,
+    )
+    assert all(map(np.array_equal, before, [w.numpy() for w in model.weights]))
+    assert len(result.history.history["loss"]) == 4
+    names = [row.model for row in result.report.models.rows]
+    assert names == ["given", "cut to 0.707", "trained, 0.707", "cut to 0.5", "trained, 0.5"]
+    accuracy = result.report.models.rows[-1].metrics["accuracy"]
+    found = result.model.evaluate(x[48:], y[48:], verbose=0, return_dict=True)["accuracy"]
+    assert found == pytest.approx(accuracy)
+    assert result.report.models.kept == "trained, 0.5"
+    assert result.report.reached == pytest.approx(0.5, rel=0.02)
+    assert "0.5" in str(result.report) and result.report.to_dict()["target"] == 0.5
+
+
+@pytest.mark.parametrize("classes", ["logits", "probabilities", None])
+def test_the_loss_of_a_student(classes):
+    rng = np.random.default_rng(0)
+    own, taught = (np.exp(rng.normal(size=(4, 3))) for _ in range(2))
+    if classes != "logits":
+        own, taught = (value / value.sum(1, keepdims=True) for value in (own, taught))
+    student = training.Student(dense(), lambda x, training: taught, 0.25, 2.0, classes)
+    student.compile("sgd", "mse")
+    y = np.zeros((4, 3))
+    loss = float(student.compute_loss(None, y, own, training=True))
+    soft = [value if classes == "logits" else np.log(value) for value in (taught, own)]
+    p, q = (np.exp(v / 2) / np.exp(v / 2).sum(1, keepdims=True) for v in soft)
+    distance = 4 * (p * np.log(p / q)).sum(1).mean() if classes else ((own - taught) ** 2).mean()
+    assert loss == pytest.approx(0.75 * (own**2).mean() + 0.25 * distance, rel=1e-4)
+    assert float(student.compute_loss(None, y, own, training=False)) == pytest.approx(
+        (own**2).mean(), rel=1e-4
+    )
+
+
+# Which `pytest.warns` shows again as if it were of this module.
+of_keras = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+
+@of_keras
+def test_what_loses_too_much_is_not_returned():
+    model, (x, _) = dense((64, 64)), vectors()
+    with pytest.warns(UserWarning, match="max_loss=0"):
+        result = keras_xd.compress(
+            model,
+            x,
+            model.predict(x, verbose=0),
+            target={"parameters": 0.3},
+            epochs=0,
+            validation_data=(-x, model.predict(-x, verbose=0)),
+            max_loss=0.0,
+            metric="mae",
+            verbose=0,
+        )
+    np.testing.assert_allclose(result.model(x), model(x), rtol=1e-6)
+    assert result.report.models.kept == "given" and result.report.reached == 1
+
+
+@pytest.mark.parametrize("runtime", ["tensorflow", "onnx", "litert"])
+def test_latency_is_measured_in_the_runtime(runtime):
+    model, (x, _) = dense((256,), 512), vectors(1, 512)
+    table = LatencyTable(runtime, x)
+    units = ChannelUnits(model)
+    terms, found = table.terms(model, units)
+    costs = allocation.Costs(units, terms, table.whole(model))
+    none = np.zeros(0, bool)
+    assert set(found) == {id(layer) for layer in model.layers}
+    assert costs.total(np.array([128]), none) < costs.total(costs.sizes, none)
+    measured = len(table.known)
+    table.terms(model, units)
+    assert len(table.known) == measured
+
+
+def test_a_latency_target():
+    model, (x, y) = dense((512, 512), 512), vectors(4, 512)
+    result = keras_xd.compress(model, x, y, target={"latency": 0.7}, epochs=0, verbose=0)
+    assert result.report.models.rows[0].milliseconds > 0
+    assert all(row.milliseconds_before is not None for row in result.report.rows)
+    assert result.model.count_params() < model.count_params()
+
+
+def unknown_sizes():
+    x = inputs = keras.Input((None, None, 3))
+    x = layers.GlobalAveragePooling2D()(layers.Conv2D(8, 3)(layers.Conv2D(8, 3)(x)))
+    return keras.Model(inputs, x)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"target": {"multiply_adds": 1.5}}, "above 0 and below 1"),
+        (
+            {"target": {"parameters": 0.001}},
+            r"what can be reached: 0\.\d+ or more.*'head .its chan",
+        ),
+        ({"target": {"parameters": 0.5, "latency": 0.5}}, "a share of one of"),
+        ({"target": {"size": 0.5}}, "a share of one of"),
+        ({"target": {"parameters": 0.9}, "multiple_of": 32}, "multiples of channels do not"),
+        ({"target": {"latency": 0.5}, "x": None, "y": None}, "an example input"),
+        ({"x": None, "y": None}, "need samples"),
+        ({"y": None}, "need samples"),
+        ({"model": unknown_sizes(), "importance": "magnitude"}, "shapes known"),
+        ({"metric": "auc"}, "'mae'"),
+        ({"max_loss": 0.1, "validation_data": None}, "need `validation_data`"),
+        ({"importance": "norm"}, "'taylor', 'magnitude'"),
+        ({"runtime": "tvm"}, "'litert'"),
+        ({"steps": 3}, "fit_options"),
+    ],
+)
+def test_wrong_arguments(changes, message):
+    x, y = vectors()
+    given = {"model": dense((64, 64)), "x": x, "y": y, "target": {"parameters": 0.5}, "epochs": 0}
+    given |= {"validation_data": (-x, y), **changes}
+    if "model" in changes:
+        given |= {"x": None, "y": None, "validation_data": None, "target": {"multiply_adds": 0.5}}
+    with pytest.raises(ValueError, match=message):
+        keras_xd.compress(given.pop("model"), given.pop("x"), given.pop("y"), verbose=0, **given)
+
+
+@of_keras
+def test_training_samples_that_validate_are_told_of():
+    model, (x, y) = dense(), vectors()
+    with pytest.warns(UserWarning, match="other samples than those of training"):
+        keras_xd.compress(
+            model,
+            x,
+            y,
+            target={"parameters": 0.5},
+            epochs=0,
+            validation_data=(x.copy(), y),
+            verbose=0,
+        )
