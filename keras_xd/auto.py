@@ -46,18 +46,18 @@ class Candidate:
         to: as in `rewrite`; `None` for the backbone.
         rate: of the architecture, which falls to 0 along a cosine.
         cost: of a step, in steps of the backbone.
-        factor: of the weights' rate.
         options: of `rewrite`, beside those of the space's recipe.
         mixes: whether it is searched for a third of the epochs, and finalized for the others.
+        factor: of the weights' rate.
     """
 
     name: str
     to: str | None = None
     rate: float | None = None
     cost: float = 1.0
-    factor: float = 1.0
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     mixes: bool = False
+    factor: float = 1.0
 
     @property
     def rewrite_options(self) -> dict[str, Any]:
@@ -88,11 +88,11 @@ class Candidate:
 # networks on a processor; constants, so that a seed gives the same schedule on every machine.
 SPACES = (
     Candidate("k_operation", "k_operation", 5e-3, 2.1),
-    Candidate("xd, depth 1", "xd", 5e-3, 2.2, options={"depth": 1}),
-    Candidate("k_operation, half the rate", "k_operation", 5e-3, 2.1, 0.5),
-    Candidate("xd, depth 1, half the rate", "xd", 5e-3, 2.2, 0.5, {"depth": 1}),
-    Candidate("xd, depth 3", "xd", 5e-4, 2.6, options={"depth": 3}),
-    Candidate("dash", "dash", 0.1, 2.5, 1.0, {"kernel_sizes": (3, 7), "dilations": (1, 3)}, True),
+    Candidate("xd, depth 1", "xd", 5e-3, 2.2, {"depth": 1}),
+    Candidate("k_operation, half the rate", "k_operation", 5e-3, 2.1, factor=0.5),
+    Candidate("xd, depth 1, half the rate", "xd", 5e-3, 2.2, {"depth": 1}, factor=0.5),
+    Candidate("xd, depth 3", "xd", 5e-4, 2.6, {"depth": 3}),
+    Candidate("dash", "dash", 0.1, 2.5, {"kernel_sizes": (3, 7), "dilations": (1, 3)}, mixes=True),
 )
 # Of models without convolutions. It begins as the backbone, so that few epochs say little of it.
 STRUCTURED = Candidate("structured", "structured", 0.05, 2.0, mixes=True)
@@ -208,15 +208,15 @@ class Setup:
     epochs: int
     seed: int = 0
 
-    def compiled(self) -> dict[str, Any]:
+    def compiled(self, factor: float = 1.0) -> dict[str, Any]:
         """Return new arguments of `compile`, from what was given or the backbone's own."""
         given = dict(self.compiling)
         optimizer, loss, metrics = (given.pop(n) for n in ("optimizer", "loss", "metrics"))
-        if isinstance(optimizer, keras.optimizers.Optimizer):
-            optimizer = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
         optimizer, _, loss, metrics, more = defaults.completed(
             self.model, optimizer, None, loss, metrics, given
         )
+        config = keras.optimizers.serialize(keras.optimizers.get(optimizer))
+        optimizer = keras.optimizers.deserialize(slowed(config, factor))
         return one_call.fresh({"optimizer": optimizer, "loss": loss, "metrics": metrics, **more})
 
     def steps(self) -> int | None:
@@ -294,7 +294,7 @@ class Run:
         if self.model is not None:
             return
         keras.utils.set_random_seed(self._seed(0))
-        options = self.setup.compiled()
+        options = self.setup.compiled(self.candidate.factor)
         if self.candidate.to is None:
             self.model = LayerReplacer(lambda layer: False, lambda layer: layer)(self.setup.model)
             self.model.compile(**options)
@@ -319,10 +319,8 @@ class Run:
         if steps is not None:
             moving = steps * self.candidate.searched(self.setup.epochs)
             rate = keras.optimizers.schedules.CosineDecay(rate, moving)
-        scale = getattr(options["optimizer"], "loss_scale_factor", None)
-        config = keras.optimizers.serialize(keras.optimizers.get(options["optimizer"]))
-        options["optimizer"] = keras.optimizers.deserialize(slowed(config, self.candidate.factor))
         search = SearchModel(self.candidate.rewrite(self.setup.model))
+        scale = options["optimizer"].loss_scale_factor
         optimizer = keras.optimizers.Adam(rate, loss_scale_factor=scale)
         search.compile(architecture_optimizer=optimizer, **options)
         return search
@@ -645,10 +643,7 @@ def _plain(value):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(inner) for inner in value]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if hasattr(value, "tolist"):
-        return value.tolist()
     if hasattr(value, "get_config"):
         return [type(value).__name__, str(value.get_config())]
-    return getattr(value, "__name__", type(value).__name__)
+    simple = value is None or isinstance(value, (bool, int, float, str, np.ndarray, np.generic))
+    return repr(value) if simple else getattr(value, "__name__", type(value).__name__)
