@@ -87,10 +87,10 @@ class Candidate:
 # The most promising first: a small budget leaves out the last ones. Costs are typical ones of small
 # networks on a processor; constants, so that a seed gives the same schedule on every machine.
 SPACES = (
-    Candidate("k_operation", "k_operation", 5e-3, 2.1),
     Candidate("xd, depth 1", "xd", 5e-3, 2.2, {"depth": 1}),
-    Candidate("k_operation, half the rate", "k_operation", 5e-3, 2.1, factor=0.5),
     Candidate("xd, depth 1, half the rate", "xd", 5e-3, 2.2, {"depth": 1}, factor=0.5),
+    Candidate("k_operation", "k_operation", 5e-3, 2.1),
+    Candidate("k_operation, half the rate", "k_operation", 5e-3, 2.1, factor=0.5),
     Candidate("xd, depth 3", "xd", 5e-4, 2.6, {"depth": 3}),
     Candidate("dash", "dash", 0.1, 2.5, {"kernel_sizes": (3, 7), "dilations": (1, 3)}, mixes=True),
 )
@@ -144,11 +144,13 @@ def schedule(candidates: Sequence[Candidate], epochs: int, budget: float) -> Sch
     """Return the best schedule that a budget pays for.
 
     The backbone and the best space are always trained for all epochs. Wanted are, in this order:
-    three seeds of both, or two, or one; all spaces, or fewer; each for a tenth of the epochs before
-    one is left, or for up to half of them where the budget allows.
+    three seeds of both, or two, with half of the spaces at least, or one; all spaces, or fewer;
+    each for a quarter of the epochs before one is left, or for up to half where the budget allows.
     """
-    wishes = itertools.product((3, 2, 1), range(len(candidates), 0, -1))
-    firsts = range(max(1, epochs // 2), -(-epochs // 10) - 1, -1)
+    count = len(candidates)
+    wishes = itertools.product((3, 2, 1), range(count, 0, -1))
+    wishes = (wish for wish in wishes if wish[0] == 1 or 2 * wish[1] >= count)
+    firsts = range(max(1, epochs // 2), -(-epochs // 4) - 1, -1)
     for (seeds, spaces), first in itertools.product(wishes, firsts):
         tried = candidates[:spaces]
         whole = [one.spent(epochs, epochs) for one in tried]

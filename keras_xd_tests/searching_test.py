@@ -253,7 +253,7 @@ def test_a_search_ends_at_the_first_loss_that_is_not_finite(rng, steps):
         ({"to": "auto", "compile_options": {"complexity_target": 9}}, "name the space"),
         (
             {"to": "auto", "budget": 1.5, "validation_split": 0.5, "batch_size": 8},
-            r"`budget` must pay for .* 3.1 plain trainings",
+            r"`budget` must pay for .* 3.2 plain trainings",
         ),
     ],
 )
@@ -351,7 +351,7 @@ def test_auto_knows_the_spaces_of_a_model(rng):
         return [candidate.to for candidate in auto.candidates_for(model)]
 
     dense = keras.Sequential([keras.Input((9,)), keras.layers.Dense(16), keras.layers.Dense(2)])
-    spaces = [*2 * ["k_operation", "xd"], "xd", "dash"]
+    spaces = [*2 * ["xd"], *2 * ["k_operation"], "xd", "dash"]
     assert names(backbone()) == names(dense_backbone()) == spaces
     assert names(dense) == ["structured"]  # which is for models without convolutions
     (structured,) = auto.candidates_for(dense)
@@ -378,10 +378,10 @@ def test_schedules_keep_to_the_budget(number, epochs):
             spent += sum(costs) if epoch <= plan.first else max(costs)
             spent += (plan.seeds - 1) * (1 + max(space.cost for space in tried))
         assert plan.trainings == pytest.approx(spent / epochs)
-        if epochs >= 30:  # four spaces by default; then more of them or seeds
-            count, seeds = {4.0: (4, 1), 6.0: (6, 1), 8.0: (4, 2), 12.0: (6, 3)}[budget]
+        if epochs == 30:  # two spaces by default; then more of them or seeds
+            count, seeds = {4.0: (2, 1), 6.0: (5, 1), 8.0: (3, 2), 12.0: (4, 3)}[budget]
             assert (plan.spaces, plan.seeds) == (min(count, number), seeds)
-            assert 10 * plan.first >= epochs
+            assert 4 * plan.first >= epochs
 
 
 def measured(values, accuracy):
@@ -499,7 +499,7 @@ def test_arrays_are_in_another_order_in_each_epoch(rng):
 
 
 def test_auto_finds_what_a_backbone_cannot(rng, monkeypatch):
-    monkeypatch.setattr(auto, "SPACES", auto.SPACES[1:2])
+    monkeypatch.setattr(auto, "SPACES", auto.SPACES[:1])
     # A class is which half of the signal is louder: for a convolution and a mean both are alike.
     x = rng.normal(size=(192, 8, 1)).astype("float32")
     y = (np.abs(x[:, :4]).sum(axis=(1, 2)) > np.abs(x[:, 4:]).sum(axis=(1, 2))).astype("int32")
