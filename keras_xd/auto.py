@@ -33,6 +33,8 @@ BLOCKS = 20  # of the validation samples, by whose differences the standard erro
 CALLS = 10  # that latency is the median of
 BACKBONE = "backbone"
 INDEX = "search.json"
+# Arguments of optimizers and of schedules.
+RATES = "learning_rate initial_learning_rate warmup_target end_learning_rate values".split()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Candidate:
         cost: of a step, in steps of the backbone.
         options: of `rewrite`, beside those of the space's recipe.
         mixes: whether it is searched for a third of the epochs, and finalized for the others.
+        factor: of the weights' rate.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Candidate:
     cost: float = 1.0
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     mixes: bool = False
+    factor: float = 1.0
 
     @property
     def rewrite_options(self) -> dict[str, Any]:
@@ -83,9 +87,11 @@ class Candidate:
 # The most promising first: a small budget leaves out the last ones. Costs are typical ones of small
 # networks on a processor; constants, so that a seed gives the same schedule on every machine.
 SPACES = (
+    Candidate("xd, depth 1", "xd", 5e-3, 2.2, {"depth": 1}),
+    Candidate("xd, depth 1, half the rate", "xd", 5e-3, 2.2, {"depth": 1}, factor=0.5),
     Candidate("k_operation", "k_operation", 5e-3, 2.1),
-    Candidate("xd, depth 1", "xd", 5e-3, 2.5, {"depth": 1}),
-    Candidate("xd, depth 3", "xd", 5e-4, 2.5, {"depth": 3}),
+    Candidate("k_operation, half the rate", "k_operation", 5e-3, 2.1, factor=0.5),
+    Candidate("xd, depth 3", "xd", 5e-4, 2.6, {"depth": 3}),
     Candidate("dash", "dash", 0.1, 2.5, {"kernel_sizes": (3, 7), "dilations": (1, 3)}, mixes=True),
 )
 # Of models without convolutions. It begins as the backbone, so that few epochs say little of it.
@@ -138,13 +144,14 @@ def schedule(candidates: Sequence[Candidate], epochs: int, budget: float) -> Sch
     """Return the best schedule that a budget pays for.
 
     The backbone and the best space are always trained for all epochs. Wanted are, in this order:
-    all spaces with three seeds of both, or two, or one, then fewer spaces with one; each for an
-    eighth of the epochs before one is left, or for up to half of them where the budget allows.
+    three seeds of both, or two, with half of the spaces at least, or one; all spaces, or fewer;
+    each for a quarter of the epochs before one is left, or for up to half where the budget allows.
     """
     count = len(candidates)
-    wishes = [(count, 3), (count, 2), *((spaces, 1) for spaces in range(count, 0, -1))]
-    firsts = range(max(1, epochs // 2), -(-epochs // 8) - 1, -1)
-    for (spaces, seeds), first in itertools.product(wishes, firsts):
+    wishes = itertools.product((3, 2, 1), range(count, 0, -1))
+    wishes = (wish for wish in wishes if wish[0] == 1 or 2 * wish[1] >= count)
+    firsts = range(max(1, epochs // 2), -(-epochs // 4) - 1, -1)
+    for (seeds, spaces), first in itertools.product(wishes, firsts):
         tried = candidates[:spaces]
         whole = [one.spent(epochs, epochs) for one in tried]
         begun = [one.spent(first, epochs) for one in tried]
@@ -157,6 +164,28 @@ def schedule(candidates: Sequence[Candidate], epochs: int, budget: float) -> Sch
         "`budget` must pay for a plain training of the backbone and one of a search space, "
         f"{spent / epochs:.2g} plain trainings. Received: budget={budget}, epochs={epochs}"
     )
+
+
+class ShuffledArrays(keras.utils.PyDataset):
+    """Batches of arrays, in another order in each epoch.
+
+    Where a seed is set, Keras takes arrays in the same order in all epochs on TensorFlow.
+    """
+
+    def __init__(self, arrays, batch_size, seed):
+        super().__init__()
+        self.arrays, self.batch_size = one_call.mapped(np.asarray, arrays), batch_size
+        self.order = np.arange(len(keras.tree.flatten(arrays)[0]))
+        self.rng = None if seed is None else np.random.default_rng(seed)
+
+    def __len__(self):
+        return -(-len(self.order) // self.batch_size)
+
+    def __getitem__(self, index):
+        if index == 0 and self.rng is not None:
+            self.order = self.rng.permutation(len(self.order))
+        rows = self.order[index * self.batch_size :][: self.batch_size]
+        return one_call.mapped(lambda array: array[rows], self.arrays)
 
 
 @dataclasses.dataclass
@@ -181,27 +210,44 @@ class Setup:
     epochs: int
     seed: int = 0
 
-    def compiled(self) -> dict[str, Any]:
+    def compiled(self, factor: float = 1.0) -> dict[str, Any]:
         """Return new arguments of `compile`, from what was given or the backbone's own."""
         given = dict(self.compiling)
         optimizer, loss, metrics = (given.pop(n) for n in ("optimizer", "loss", "metrics"))
-        if isinstance(optimizer, keras.optimizers.Optimizer):
-            optimizer = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
         optimizer, _, loss, metrics, more = defaults.completed(
             self.model, optimizer, None, loss, metrics, given
         )
+        config = keras.optimizers.serialize(keras.optimizers.get(optimizer))
+        optimizer = keras.optimizers.deserialize(slowed(config, factor))
         return one_call.fresh({"optimizer": optimizer, "loss": loss, "metrics": metrics, **more})
 
     def steps(self) -> int | None:
         """Return the number of steps of an epoch, `None` where it is not known."""
-        given = self.data.get("steps_per_epoch")
-        if given or self.y is None:
-            try:
-                return given or len(self.x)
-            except TypeError:  # a data set of unknown length
-                return getattr(self.x, "num_batches", None)
-        size = self.data.get("batch_size") or checks.BATCH_SIZE
-        return -(-len(keras.tree.flatten(self.y)[0]) // size)
+        given = self.samples(0)
+        try:
+            return given.get("steps_per_epoch") or len(given["x"])
+        except TypeError:  # a data set of unknown length
+            return getattr(self.x, "num_batches", None)
+
+    def samples(self, seed: int) -> dict[str, Any]:
+        """Return samples and arguments of `fit`, arrays in an order drawn for each epoch."""
+        found = {"x": self.x, "y": self.y, **self.data}
+        if self.y is None or found.get("steps_per_epoch"):
+            return found
+        size = found.pop("batch_size", None) or checks.BATCH_SIZE
+        parts = (found.pop(name, None) for name in ("x", "y", "sample_weight"))
+        parts = tuple(part for part in parts if part is not None)
+        batches = ShuffledArrays(parts, size, seed if found.get("shuffle", True) else None)
+        return {"validation_batch_size": size, **found, "x": batches, "shuffle": False}
+
+
+def slowed(config: Any, factor: float) -> Any:
+    """Return the configuration of an optimizer with all its learning rates times a factor."""
+    if not isinstance(config, dict):
+        return config
+    rates = {n: v for n, v in config.items() if n in RATES and not isinstance(v, dict)}
+    rates = one_call.mapped(lambda rate: factor * rate, rates)
+    return {name: slowed(value, factor) for name, value in config.items()} | rates
 
 
 class Run:
@@ -250,7 +296,7 @@ class Run:
         if self.model is not None:
             return
         keras.utils.set_random_seed(self._seed(0))
-        options = self.setup.compiled()
+        options = self.setup.compiled(self.candidate.factor)
         if self.candidate.to is None:
             self.model = LayerReplacer(lambda layer: False, lambda layer: layer)(self.setup.model)
             self.model.compile(**options)
@@ -275,8 +321,8 @@ class Run:
         if steps is not None:
             moving = steps * self.candidate.searched(self.setup.epochs)
             rate = keras.optimizers.schedules.CosineDecay(rate, moving)
-        scale = getattr(options["optimizer"], "loss_scale_factor", None)
         search = SearchModel(self.candidate.rewrite(self.setup.model))
+        scale = options["optimizer"].loss_scale_factor
         optimizer = keras.optimizers.Adam(rate, loss_scale_factor=scale)
         search.compile(architecture_optimizer=optimizer, **options)
         return search
@@ -292,13 +338,11 @@ class Run:
             state.assign([self._seed(begin), number])
         self.progress.cost = self.candidate.cost if self.model is self.search else 1.0
         history = self.model.fit(
-            self.setup.x,
-            self.setup.y,
             initial_epoch=begin,
             epochs=stop,
             verbose=0,
             callbacks=[*self.setup.callbacks, RaiseOnNonFinite(), self.progress],
-            **self.setup.data,
+            **self.setup.samples(self._seed(begin)),
         )
         for name, values in history.history.items():
             self.record["history"].setdefault(name, []).extend(map(float, values))
@@ -601,10 +645,7 @@ def _plain(value):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(inner) for inner in value]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if hasattr(value, "tolist"):
-        return value.tolist()
     if hasattr(value, "get_config"):
         return [type(value).__name__, str(value.get_config())]
-    return getattr(value, "__name__", type(value).__name__)
+    simple = value is None or isinstance(value, (bool, int, float, str, np.ndarray, np.generic))
+    return repr(value) if simple else getattr(value, "__name__", type(value).__name__)

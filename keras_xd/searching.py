@@ -72,15 +72,16 @@ def search(
     `finalize`, with nothing that these do not do by themselves. Take them one by one to keep a
     search space, to go on with a search, or for restarts and guards.
 
-    With `to="auto"` the backbone itself is trained, and search spaces that fit it: K-operations and
-    XD of depth 1, with a larger budget XD of depth 3 and DASH too, or structured matrices where
-    nothing convolves. The spaces are trained for some epochs, the one with the least loss to the
-    end. What is kept is the backbone, unless the best space is better by more than twice the
-    standard error of the difference, over validation samples and seeds, in the first accuracy among
-    the metrics or, where that is not worse, in the loss. A space that mixes operations is finalized
-    after a third of the epochs and trained on. Where the budget pays for that, `budget=12`,
-    backbone and best space are repeated with other seeds. What a step of a space costs is a typical
-    figure, so that a seed gives the same result; the report has the seconds.
+    With `to="auto"` the backbone itself is trained, and search spaces that fit it: XD of depth 1,
+    with the weights' learning rate and with half of it, with a larger budget K-operations, XD of
+    depth 3 and DASH too, or structured matrices where nothing convolves. The spaces are trained for
+    some epochs, the one with the least loss to the end. Arrays are shuffled in each epoch. What is
+    kept is the backbone, unless the best space is better by more than twice the standard error of
+    the difference, over validation samples and seeds, in the first accuracy among the metrics or,
+    where that is not worse, in the loss. A space that mixes operations is finalized after a third
+    of the epochs and trained on. Where the budget pays for that, `budget=12`, backbone and best
+    space are repeated with other seeds. What a step of a space costs is a typical figure, so that a
+    seed gives the same result; the report has the seconds.
 
     `model` is not changed, unless it is a search space already (it has searchable layers). Such a
     model is not rewritten but trained as it is.

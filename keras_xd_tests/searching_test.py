@@ -253,7 +253,7 @@ def test_a_search_ends_at_the_first_loss_that_is_not_finite(rng, steps):
         ({"to": "auto", "compile_options": {"complexity_target": 9}}, "name the space"),
         (
             {"to": "auto", "budget": 1.5, "validation_split": 0.5, "batch_size": 8},
-            r"`budget` must pay for .* 3.1 plain trainings",
+            r"`budget` must pay for .* 3.2 plain trainings",
         ),
     ],
 )
@@ -351,7 +351,8 @@ def test_auto_knows_the_spaces_of_a_model(rng):
         return [candidate.to for candidate in auto.candidates_for(model)]
 
     dense = keras.Sequential([keras.Input((9,)), keras.layers.Dense(16), keras.layers.Dense(2)])
-    assert names(backbone()) == names(dense_backbone()) == ["k_operation", "xd", "xd", "dash"]
+    spaces = [*2 * ["xd"], *2 * ["k_operation"], "xd", "dash"]
+    assert names(backbone()) == names(dense_backbone()) == spaces
     assert names(dense) == ["structured"]  # which is for models without convolutions
     (structured,) = auto.candidates_for(dense)
     kinds = [type(layer).__name__ for layer in structured.rewrite(dense).layers]
@@ -361,7 +362,7 @@ def test_auto_knows_the_spaces_of_a_model(rng):
         keras_xd.search(pooling, *data(rng), epochs=1, loss=LOSS, batch_size=8)
 
 
-@pytest.mark.parametrize("number", [4, 2, 1])
+@pytest.mark.parametrize("number", [6, 4, 1])
 @pytest.mark.parametrize("epochs", [1, 2, 3, 7, 30, 200])
 def test_schedules_keep_to_the_budget(number, epochs):
     spaces = auto.SPACES[:number]
@@ -377,10 +378,10 @@ def test_schedules_keep_to_the_budget(number, epochs):
             spent += sum(costs) if epoch <= plan.first else max(costs)
             spent += (plan.seeds - 1) * (1 + max(space.cost for space in tried))
         assert plan.trainings == pytest.approx(spent / epochs)
-        if epochs >= 30 and number > 1:  # two spaces by default, all of them with more budget
-            seeds = {4.0: 1, 6.0: 1, 8.0: 2, 12.0: 3}[budget]
-            assert (plan.spaces, plan.seeds) == (2 if budget == 4 else number, seeds)
-            assert 8 * plan.first >= epochs
+        if epochs == 30:  # two spaces by default; then more of them or seeds
+            count, seeds = {4.0: (2, 1), 6.0: (5, 1), 8.0: (3, 2), 12.0: (4, 3)}[budget]
+            assert (plan.spaces, plan.seeds) == (min(count, number), seeds)
+            assert 4 * plan.first >= epochs
 
 
 def measured(values, accuracy):
@@ -446,8 +447,10 @@ def test_the_loss_decides_where_accuracies_are_alike(gain, loss, decides, kept, 
     assert objective.name == decides and (difference[0] > 2 * difference[1]) == kept
 
 
-def test_rates_fall_to_0_in_the_epochs_of_a_training(rng, monkeypatch):
-    monkeypatch.setattr(auto, "SPACES", auto.SPACES[1:2])
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+def test_rates_fall_to_0_in_the_epochs_of_a_training(factor, rng, monkeypatch):
+    spaces = [one for one in auto.SPACES if one.to == "xd" and one.factor == factor][:1]
+    monkeypatch.setattr(auto, "SPACES", spaces)
     x, y = data(rng)
     model, rates = backbone(), []
     schedule = keras.optimizers.schedules.CosineDecay(0.1, 4 * 4)
@@ -462,12 +465,41 @@ def test_rates_fall_to_0_in_the_epochs_of_a_training(rng, monkeypatch):
     options["class_weight"] = {label: 1.0 for label in np.unique(y)}  # keys of NumPy
     keras_xd.search(model, x, y, epochs=4, batch_size=8, verbose=0, **options)
     shares = [float(schedule(4 * n)) / 0.1 for n in (1, 2, 3, 4)]
-    expected = [[0.1 * s] for s in shares] + [[0.005 * s, 0.1 * s] for s in shares]
+    expected = [[0.1 * s] for s in shares] + [[0.005 * s, factor * 0.1 * s] for s in shares]
     assert [sorted(found) for found in rates] == [pytest.approx(e, abs=1e-7) for e in expected]
 
 
+def test_rates_are_slowed_in_all_groups():
+    sgd, adam = keras.optimizers.SGD(0.2), keras.optimizers.Adam(0.4)
+    groups = keras.optimizers.OptimizerMap(sgd, {".*conv.*": adam})
+    config = keras.optimizers.serialize(keras.optimizers.MultiOptimizer(groups))
+    slowed = keras.optimizers.deserialize(auto.slowed(config, 0.5)).optimizers
+    rates = [float(optimizer.learning_rate) for optimizer in slowed]
+    assert sorted(rates) == pytest.approx([0.1, 0.2])
+    steps = keras.optimizers.schedules.PiecewiseConstantDecay([2], [0.4, 0.2])
+    config = auto.slowed(keras.optimizers.serialize(keras.optimizers.SGD(steps)), 0.5)
+    steps = keras.optimizers.schedules.deserialize(config["config"]["learning_rate"])
+    assert [float(steps(step)) for step in (0, 3)] == pytest.approx([0.2, 0.1])
+
+
+def test_arrays_are_in_another_order_in_each_epoch(rng):
+    x, y = rng.normal(size=(11, 3)), np.arange(11)
+
+    def epochs(seed):
+        batches = auto.ShuffledArrays(({"x": x}, y), 4, seed)
+        assert [len(rows) for _, rows in batches] == [4, 4, 3]
+        found = [list(batches) for _ in range(2)]
+        for batch, rows in (pair for epoch in found for pair in epoch):
+            np.testing.assert_array_equal(batch["x"], x[rows])
+        return [np.concatenate([rows for _, rows in epoch]).tolist() for epoch in found]
+
+    first, second = epochs(0)
+    assert sorted(first) == sorted(second) == list(range(11)) and first != second
+    assert epochs(0) == [first, second] != epochs(1)
+
+
 def test_auto_finds_what_a_backbone_cannot(rng, monkeypatch):
-    monkeypatch.setattr(auto, "SPACES", auto.SPACES[1:2])
+    monkeypatch.setattr(auto, "SPACES", auto.SPACES[:1])
     # A class is which half of the signal is louder: for a convolution and a mean both are alike.
     x = rng.normal(size=(192, 8, 1)).astype("float32")
     y = (np.abs(x[:, :4]).sum(axis=(1, 2)) > np.abs(x[:, 4:]).sum(axis=(1, 2))).astype("int32")
