@@ -61,31 +61,25 @@ def litert_runner(path):
 
             Interpreter = tf.lite.Interpreter
         runner = Interpreter(path).get_signature_runner()
-<<<<<<< HEAD
-    outputs = runner(**_named(runner.get_input_details(), signature, keras.tree.flatten(samples)))
-=======
     return runner, sorted(runner.get_input_details(), key=_numbered)
 
 
 def run_litert(path, samples, signature, expected):
     """Return the outputs of a LiteRT file, in the order of those expected."""
     runner, taken = litert_runner(path)
-    names = [getattr(spec, "name", None) for spec in keras.tree.flatten(signature)]
-    names = names if set(names) == set(taken) else taken
-    outputs = runner(**dict(zip(names, keras.tree.flatten(samples), strict=True)))
->>>>>>> h/compress
+    outputs = runner(**_named(taken, signature, keras.tree.flatten(samples)))
     if isinstance(expected, dict) and set(expected) == set(outputs):
         return keras.tree.flatten({name: outputs[name] for name in expected})
     return [outputs[name] for name in sorted(outputs, key=_numbered)]
 
 
-<<<<<<< HEAD
 def quantize_litert(path, samples, signature):
     """Write a LiteRT file in int8, with inputs and outputs as before."""
     from ai_edge_litert.interpreter import Interpreter
     from ai_edge_quantizer import algorithm_manager, qtyping, quantizer, recipe
 
-    ((name, taken),) = Interpreter(path).get_signature_list().items()
+    (name,) = Interpreter(path).get_signature_list()
+    _, taken = litert_runner(path)
     ranges, static = None, samples is not None
     plan = quantizer.Quantizer(
         path, recipe.static_wi8_ai8() if static else recipe.weight_only_wi8_afp32()
@@ -94,7 +88,7 @@ def quantize_litert(path, samples, signature):
         for operation in (qtyping.TFLOperationName.INPUT, qtyping.TFLOperationName.OUTPUT):
             kept = algorithm_manager.AlgorithmName.NO_QUANTIZE
             plan.update_quantization_recipe(".*", operation, algorithm_key=kept)
-        samples = [_named(taken["inputs"], signature, sample) for sample in samples]
+        samples = [_named(taken, signature, sample) for sample in samples]
         ranges = plan.calibrate({name: samples})
     with contextlib.redirect_stdout(io.StringIO()):  # it prints sizes
         plan.quantize(ranges).export_model(path, overwrite=True)
@@ -102,18 +96,17 @@ def quantize_litert(path, samples, signature):
 
 def _named(taken, signature, values):
     """Return the arrays by the names of the inputs of a LiteRT file."""
-    taken = sorted(taken, key=_numbered)
     names = [getattr(spec, "name", None) for spec in keras.tree.flatten(signature)]
     names = names if set(names) == set(taken) else taken
     return dict(zip(names, values, strict=True))
-=======
+
+
 def onnx_session(path):
     """Return what runs an ONNX file, and the names of its inputs."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(path)
     return session, [value.name for value in session.get_inputs()]
->>>>>>> h/compress
 
 
 def run_onnx(path, samples, signature, expected):
@@ -125,15 +118,13 @@ def run_onnx(path, samples, signature, expected):
     return session.run(None, dict(zip(taken, keras.tree.flatten(samples), strict=True)))
 
 
-<<<<<<< HEAD
 def quantize_onnx(path, samples, signature):
     """Write an ONNX file in int8, with operators that quantize and dequantize (QDQ)."""
-    import onnxruntime
     from onnxruntime.quantization import quantize_dynamic, quantize_static
     from onnxruntime.quantization.calibrate import CalibrationDataReader
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
-    taken = [value.name for value in onnxruntime.InferenceSession(path).get_inputs()]
+    _, taken = onnx_session(path)
     feeds = iter([dict(zip(taken, sample, strict=True)) for sample in samples or ()])
 
     class Samples(CalibrationDataReader):
@@ -147,7 +138,8 @@ def quantize_onnx(path, samples, signature):
     else:
         quantize_static(prepared, path, Samples(), per_channel=True)
     os.remove(prepared)
-=======
+
+
 def caller(model: keras.Model, x: object, runtime: str, folder: str) -> Callable:
     """Return a function without arguments that runs a model on a batch in a runtime.
 
@@ -176,7 +168,6 @@ def caller(model: keras.Model, x: object, runtime: str, folder: str) -> Callable
     runner, names = open_file(path)
     named = dict(zip(names, keras.tree.flatten(x), strict=True))
     return (lambda: runner.run(None, named)) if runtime == "onnx" else (lambda: runner(**named))
->>>>>>> h/compress
 
 
 def write_onnx(model, path, signature, **kwargs):
