@@ -63,7 +63,7 @@ class Replacement:
             forming=sum(inner.forming_multiply_adds() for inner in kernels),
             candidate=self.candidate,
             ranks=shorter[0].kept if shorter else None,
-            error=max(inner.error for inner in shorter) if shorter else None,
+            error=max(inner.error or 0.0 for inner in shorter) if shorter else None,
             costs=static[0].costs if static else (),
             dropped=tuple(sorted(_penalties(self.before) - _penalties(self.after))),
         )
