@@ -4,20 +4,19 @@
     python examples/experiments/dnarch/pruned_resnet.py --size 32 --subset 45000 --budgets 0.5 0.25
 
 Keras 3 has no pruning of its own. Here the same network is brought to shares of its multiply–adds
-(`--budgets`) in three ways, all trained for the same number of epochs on the same images:
+(`--budgets`) in four ways, all trained for the same number of epochs on the same images:
 
 - `whole`: ResNet-20, trained for `--epochs`, then for `--more-epochs` from a rate that is low;
 - `masked`: that network after the first of these trainings, `rewrite(to="masked")` with the budget
   as `complexity_target` for `--search-epochs`, cut by `finalize`, and trained for those left;
-- `l1`: the same network, of which each block loses those inner channels whose filters have the
-  smallest sums of absolute values, the same share in all blocks (Li et al. 2017), then trained;
+- `taylor`, `magnitude`: that network cut by `keras_xd.compress` with this importance of channels,
+  and trained with the network before as its teacher;
 - `narrow`: ResNet-20 with fewer channels everywhere, trained from its start for all epochs.
 
 The milliseconds of a call alternate with those of the whole network. No setting was tuned. Finished
 runs are kept in the results and not repeated; several processes may share the work.
 """
 
-import bisect
 import itertools
 import os
 import pathlib
@@ -45,7 +44,8 @@ RATE, LATER_RATE, WEIGHT_DECAY, COMPLEXITY_WEIGHT = 5e-3, 2e-3, 0.01, 5.0
 METHODS = {
     "whole": "as it is",
     "masked": "masks, learned",
-    "l1": "smallest filters cut",
+    "taylor": "`compress`",
+    "magnitude": "`compress`, smallest filters cut",
     "narrow": "fewer channels everywhere",
 }
 
@@ -115,6 +115,8 @@ def page(settings, runs, written):
     )
 
 
+IMPORTANCE = ("taylor", "magnitude")
+LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 NUMBERS = ("size", "width", "subset", "test_subset", "batch_size")
 EPOCHS = ("epochs", "more_epochs", "search_epochs")
 CLASSES, WARMUP, CALLS = 10, 0.1, (1, 32, 256)
@@ -164,71 +166,26 @@ def narrow(options, cost, budget):
     return resnet(options, max(1, round(options.width * (budget / cost) ** 0.5)))
 
 
-# Channels with small filters
-
-
-def inner(model):
-    """Return the first convolutions of the blocks, whose channels one other layer reads."""
-    return [layer for layer in model.layers if layer.name.endswith("_conv1")]
-
-
-def cut_filters(model, budget):
-    """Return the network that keeps the filters of the largest sums, within a budget."""
-    most = max(layer.filters for layer in inner(model))
-
-    def small(number):
-        kept = {}
-        for layer in inner(model):
-            sums = np.abs(layer.kernel.numpy()).sum((0, 1, 2))
-            count = max(1, round(number / most * layer.filters))
-            kept[layer.name] = np.sort(np.argsort(-sums)[:count])
-        return _with_filters(model, kept)
-
-    fitting = bisect.bisect(range(1, most + 1), budget, key=lambda n: keras_xd.complexity(small(n)))
-    if not fitting:
-        raise ValueError(
-            "`budget` must be what one channel in each block costs, or more. "
-            f"Received: budget={budget}"
-        )
-    return small(fitting)
-
-
-def _with_filters(model, kept):
-    """Return the network whose inner channels are those that are kept, with their weights."""
-
-    def copy(layer):
-        config = layer.get_config()
-        if layer.name in kept:
-            config["filters"] = len(kept[layer.name])
-        return type(layer).from_config(config)
-
-    small = keras.models.clone_model(model, clone_function=copy)
-    for layer in (layer for layer in small.layers if layer.weights):
-        values = model.get_layer(layer.name).get_weights()
-        block, _, part = layer.name.rpartition("_conv")
-        chosen = kept.get(f"{block}_conv1")
-        if chosen is not None and part.startswith("1"):
-            values = [value[..., chosen] for value in values]
-        elif chosen is not None and part == "2":
-            values = [values[0][:, :, chosen]]
-        layer.set_weights(values)
-    return small
-
-
 # Training
+
+
+def augmented(data, seed, options):
+    return ImageBatches(*data[0], options.batch_size, seed, augment=True)
+
+
+def adamw(rate, steps):
+    return keras.optimizers.AdamW(schedule(rate, steps, WARMUP), weight_decay=WEIGHT_DECAY)
 
 
 def train(model, data, seed, options, epochs, rate, **target):
     """Train a network, or search one that has masks; return it with its seconds."""
-    batches = ImageBatches(*data[0], options.batch_size, seed, augment=True)
+    batches = augmented(data, seed, options)
     steps = epochs * len(batches)
-    decay = {"weight_decay": WEIGHT_DECAY}
-    optimizers = [keras.optimizers.AdamW(schedule(rate, steps, WARMUP), **decay)]
+    optimizers = [adamw(rate, steps)]
     if target:
         rates = schedule(options.architecture_rate, steps, WARMUP)
         optimizers.append(keras.optimizers.Adam(rates))
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model = fitting.compiled(model, *optimizers, loss=loss, jit_compile=False, **target)
+    model = fitting.compiled(model, *optimizers, loss=LOSS, jit_compile=False, **target)
     start = time.perf_counter()
     model.fit(batches, epochs=epochs, shuffle=False, verbose=0)
     return getattr(model, "model", model), round(time.perf_counter() - start, 2)
@@ -285,16 +242,30 @@ def run(method, kind, seed, start, options):
         small = keras_xd.finalize(space)
         record["searched"] = float(keras_xd.complexity(space))
         epochs -= options.search_epochs
-    elif method == "l1":
-        small = cut_filters(start.model, budget)
+    elif method in IMPORTANCE:
+        batches = augmented(data, seed + 1000, options)
+        given = fitting.compiled(
+            start.copy(), adamw(low, epochs * len(batches)), loss=LOSS, jit_compile=False
+        )
+        begun = time.perf_counter()
+        result = keras_xd.compress(
+            *(given, batches),
+            target={"multiply_adds": float(kind)},
+            importance=method,
+            epochs=epochs,
+            verbose=0,
+        )
+        spent.append(round(time.perf_counter() - begun, 2))
+        small, epochs = result.model, 0
     elif method == "narrow":
         spent.clear()
         small = further(narrow(options, start.cost, budget), options.epochs, RATE)
     else:
         small = start.copy()
-    if method in ("masked", "l1"):
+    if method == "masked":
         record["at once"] = accuracy(small, data)
-    small = further(small, epochs, low)
+    if epochs:
+        small = further(small, epochs, low)
     if method == "narrow":
         del record["before"]
     return {

@@ -74,7 +74,7 @@ RUNS = {
     ),
     "pruned_resnet": (
         *("pruned_resnet", 32, "--size 8 --width 8 --subset 8 --test-subset 6 --batch-size 4"),
-        ("whole", "masked", "l1", "narrow"),
+        ("whole", "masked", "taylor", "narrow"),
     ),
     "transfer": (
         *("chrysalis", 4, f"--experiment transfer --kinds permuted {CHRYSALIS}"),
