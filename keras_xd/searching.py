@@ -179,12 +179,12 @@ def search(
             f"Received: validation_data={validation_data!r}"
         )
     check_model(model)
-    space = model
+    space, searchable = model, searchable_layers(model)
     data = {**fit_options, "validation_data": validation_data, "batch_size": batch_size}
     callbacks = keras.tree.flatten(callbacks or [])
     chosen_by = {"budget": budget, "seed": seed, "folder": folder}
     chosen_by = {name: value for name, value in chosen_by.items() if value is not None}
-    if to == "auto" and not searchable_layers(model):
+    if (to, searchable) == ("auto", []):
         of_space = {"mode": mode, "architecture_optimizer": architecture_optimizer}
         _check_choice(x, y, data, {**rewrite_options, **of_space}, compile_options)
         compiling = {"optimizer": optimizer, "loss": loss, "metrics": metrics, **compile_options}
@@ -194,7 +194,7 @@ def search(
         raise ValueError(
             f"`{'`, `'.join(chosen_by)}` are for to='auto'. Received: to={to!r}, {chosen_by}"
         )
-    if not searchable_layers(model):
+    if not searchable:
         space = rewrite(model, to, **rewrite_options)
     elif to not in ("auto", "xd") or rewrite_options:
         raise ValueError(

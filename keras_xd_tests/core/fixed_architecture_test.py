@@ -1,17 +1,5 @@
-import pytest
-
 from keras_xd.core import fixed_architecture
 from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
-
-
-def test_it_lasts_as_long_as_the_statement():
-    with pytest.raises(KeyError), fixed_architecture.fixed():
-        raise KeyError
-    assert not fixed_architecture.is_fixed()
-    with fixed_architecture.fixed():
-        with fixed_architecture.fixed():
-            assert fixed_architecture.is_fixed()
-        assert fixed_architecture.is_fixed()
 
 
 def test_one_operation_is_sampled_where_only_weights_move():

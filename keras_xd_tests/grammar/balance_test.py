@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_xd.grammar import Grammar, Topology, growth
+from keras_xd.grammar import Grammar, growth
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -24,8 +24,3 @@ def test_nonterminals_that_do_not_lead_back_are_no_part_of_growth():
     text = "S -> Linear2 S A [1] | id [1]\nA -> Linear2 A B [1] | id [1]\nB -> Linear2 B id | id"
     assert growth(Grammar(text, max_depth=9)) == 0.5  # of three equal eigenvalues
     assert growth(Grammar("S -> Linear2 A A\nA -> id", max_depth=9)) == 0.0
-
-
-def test_own_topologies():
-    grammar = Grammar("S -> twice S S | x", max_depth=9)
-    assert growth(grammar, {"twice": Topology(((1, 2), (2, 3)))}) == 1.0
