@@ -58,7 +58,15 @@ def test_report_compares_the_three(rng, capsys):
     model = backbone()
     model.compile("adam", LOSS, metrics=["accuracy"], run_eagerly=True)
     result = keras_xd.search(
-        model, x, y, epochs=1, to="xd", validation_data=(x, y), verbose=2, compile_options=EAGER
+        model,
+        x,
+        y,
+        epochs=1,
+        to="xd",
+        validation_data=(x, y),
+        verbose=2,
+        compile_options=EAGER,
+        finalize_options={"form": "spectrum"},
     )
     before, searched, plain = result.report.rows
     assert [row.model for row in result.report.rows] == ["backbone", "search", "finalized"]
@@ -671,7 +679,7 @@ def test_auto_with_several_inputs_and_a_class_of_ones_own(rng):
     result = keras_xd.search(model, inputs, y, **options)
     base, *spaces = result.report.rows
     assert [row.failed for row in result.report.rows] == [None] * 3
-    assert [row.model for row in spaces] == ["k_operation", "xd, depth 1"]
+    assert [row.model for row in spaces] == ["xd, depth 1", "xd, depth 1, half the rate"]
     # The one with the lower loss goes on; error and latency are measured in the end only.
     dropped, best = sorted(spaces, key=lambda row: row.epochs)
     assert (dropped.epochs, dropped.standard_errors, dropped.milliseconds) == (1, {}, None)

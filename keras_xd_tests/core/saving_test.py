@@ -27,7 +27,7 @@ def finalized_model():
     import keras_xd
 
     space = keras.Sequential([keras.Input((8, 1)), keras_xd.layers.XDConv1D(2, 3)])
-    return keras_xd.finalize(space)
+    return keras_xd.finalize(space, form="spectrum")
 
 
 @keras.saving.register_keras_serializable(package="keras_xd_tests")

@@ -77,7 +77,7 @@ def test_the_choice_is_kept_and_judged(tmp_path, monkeypatch):
     monkeypatch.setattr(choice, "TRIALS", {"XD": choice.TRIALS["XD, depth 1, half"]})
     trial, record = choice.main([*arguments, "--trials"]).runs
     assert trial["trial"] == "XD" and len(trial["losses"]) == 1 and 0 <= trial["error"] <= 100
-    assert [row["model"] for row in record["rows"]] == ["backbone", "k_operation"]
+    assert [row["model"] for row in record["rows"]] == ["backbone", "xd, depth 1"]
     assert record["kept"] in record["reason"] and 0 <= record["error"] <= 100
     before = (tmp_path / "choice.json").read_bytes()
     page = choice.main([*arguments, "--trials"]).paths["md"].read_text()  # nothing is left to do

@@ -285,7 +285,7 @@ def run(method, kind, seed, start, options):
 
 def uncompiled(model):
     """Return the network without its optimizer, whose state would be saved and copied with it."""
-    return keras.Model(model.inputs, model.outputs, name=model.name)
+    return keras.Model(model.input, model.output, name=model.name)
 
 
 def size(model):

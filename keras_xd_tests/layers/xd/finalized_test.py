@@ -186,7 +186,7 @@ def test_a_file_keeps_its_pieces(layer_class, shape, pieces, rng, monkeypatch, t
     inputs = rng.normal(size=shape).astype("float32")
     space = keras.Sequential([keras.Input(shape[1:]), layer_class(3, 3, padding="circular")])
     monkeypatch.setattr(functional, "LARGEST_PIECE", 64)
-    model = keras_xd.finalize(space)
+    model = keras_xd.finalize(space, form="spectrum")
     expected = ops.convert_to_numpy(model(inputs))
     model.save(tmp_path / "model.keras")
     monkeypatch.setattr(functional, "LARGEST_PIECE", 2**21)
