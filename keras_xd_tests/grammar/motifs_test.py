@@ -12,15 +12,6 @@ def test_motifs_are_inserted_at_every_place():
     assert term.arguments[0] is term.arguments[1]
 
 
-def test_parts():
-    main, motifs = motif_terms(parse(TEXT))
-    assert str(main) == "(S Linear2 cell (C cell))"
-    assert {name: str(term) for name, term in motifs.items()} == {
-        "op": "(OP pool)",
-        "cell": "(CELL Linear2 (OP pool) conv)",
-    }
-
-
 @pytest.mark.parametrize("text", ["(S Linear2 a b)", "(S x)", "(SHARED share:cell)"])
 def test_other_terms_stay(text):
     term = parse(text)

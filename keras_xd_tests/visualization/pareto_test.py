@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 
 from keras_xd import visualization
 
@@ -16,15 +15,3 @@ def test_fronts_of_two_runs():
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("cost", "error")
     assert [text.get_text() for text in axes.texts] and len(axes.collections) == 2
     figure.draw_without_rendering()
-
-
-def test_higher_may_be_better():
-    runs = {"a": [[0.9, 5.0], [0.8, 4.0], [0.8, 6.0]]}
-    figure = visualization.plot_pareto(runs, ["accuracy", "cost"], ("max", "min"))
-    assert figure.axes[0].lines[0].get_xdata().tolist() == [4.0, 5.0]
-
-
-@pytest.mark.parametrize("runs, labels", [({"a": [[1.0, 2.0, 3.0]]}, "ab"), ({"a": [[1, 2]]}, "a")])
-def test_refusals(runs, labels):
-    with pytest.raises(ValueError, match="two labels"):
-        visualization.plot_pareto(runs, list(labels))

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_xd.core.searchable import architecture_variables, model_variables
 from keras_xd.training.callbacks import WarmRestarts
-from keras_xd.training.callbacks.warm_restarts import reset_slots
+from keras_xd.training.callbacks.warm_restarts import place, reset_slots
 from keras_xd_tests.training.gated_dense import classification_data, gated_search
 
 FIT = {"batch_size": 4, "shuffle": False, "verbose": 0}
@@ -56,6 +56,16 @@ def fit(search, restarts, epochs, **arguments):
 
 def same(one, other):
     return [np.array_equal(a, b) for a, b in zip(one, other, strict=True)]
+
+
+@pytest.mark.parametrize(("first", "factor"), [(1, 1), (3, 1), (2, 2), (1, 3)])
+def test_place_is_that_of_a_walk_through_the_epochs(first, factor):
+    restarts, over, period = 0, 0, first
+    for count in range(60):
+        assert place(count, first, factor) == (restarts, over, period)
+        over += 1
+        if over == period:
+            restarts, over, period = restarts + 1, 0, period * factor
 
 
 def expected_rates(times, first, factor, highest, lowest):
@@ -221,3 +231,16 @@ def test_bad_models_and_data():
     restarts = WarmRestarts(2, learning_rate=0.1, granularity="batch")
     with pytest.raises(ValueError, match='`granularity="batch"` needs data of known length'):
         gated_search().fit(data, callbacks=[restarts], shuffle=False, verbose=0)
+
+
+def test_a_rate_may_equal_the_minimum():
+    restarts = WarmRestarts(2, learning_rate=0.1, minimum=0.1)
+    recorder, _ = fit(gated_search(), restarts, 3)
+    np.testing.assert_allclose(np.array(recorder.rates)[:, 0], 0.1, rtol=1e-6)
+
+
+def test_the_first_period_begins_with_the_weights_that_are_there():
+    search = gated_search()
+    before = state(model_variables(search))
+    recorder, _ = fit(search, WarmRestarts(2), 1)
+    assert all(same(before, recorder.begins[0][0][: len(before)]))
