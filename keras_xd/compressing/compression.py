@@ -297,7 +297,9 @@ class _Compression:
             compiling = self.setup.compiled()
             weights = compiling.get("loss_weights")
             scores, of_blocks = taylor(model, units, self.x, self.y, compiling["loss"], weights)
-        costs, aim = self.costs(model, units), share
+        costs, aim, tries = self.costs(model, units), share, []
+        steps = allocation.multiples(units, options.multiple_of)
+        least = allocation.smallest(units, costs, steps, of_blocks is not None) / self.whole
         for _ in range(TRIES):
             alive, removed = allocation.allocate(
                 units,
@@ -305,14 +307,24 @@ class _Compression:
                 scores,
                 of_blocks,
                 aim * self.whole,
-                allocation.multiples(units, options.multiple_of),
+                steps,
                 options.multiple_of is None,
             )
             small = units.cut(alive, removed)
-            ratio = share * self.whole / self.cost(small)
-            if self.table is None or abs(ratio - 1) < allocation.TOLERANCE:
+            if self.table is None:
                 break
-            aim *= ratio  # what the table of layers says is not all of the latency
+            # What the table of layers says is not all of the latency.
+            tries.append(self.cost(small) / self.whole)
+            if abs(tries[-1] / share - 1) < allocation.TOLERANCE:
+                break
+            aim = max(aim * share / tries[-1], least)
+        else:
+            raise ValueError(
+                f"`target` must be met within {100 * allocation.TOLERANCE:.0f} %, which no cut was "
+                "when its latency was measured: give one that was reached, or measure on a machine "
+                f"that does nothing else. Received: {share:.4g} of the latency, beside which "
+                f"were measured {[round(one, 3) for one in tries]}"
+            )
         return small, [block.name for block in removed]
 
     def epochs_of(self, number):

@@ -1,9 +1,9 @@
 """How long layers take in a runtime, by their numbers of channels."""
 
+import contextlib
 import dataclasses
 import math
 import os
-import statistics
 import tempfile
 import time
 import weakref
@@ -37,15 +37,23 @@ class LatencyTable:
         self.runtime, self.x = runtime, x
         self.batch = len(keras.tree.flatten(x)[0])
         self.known: dict[str, float] = {}
+        self.first: keras.Model | None = None
         self.models: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         inputs = keras.Input(batch_shape=(self.batch, 1))
         nothing = keras.Model(inputs, keras.layers.Rescaling(2.0)(inputs))
-        self.overhead = self._milliseconds(nothing, np.zeros((self.batch, 1), "float32"))
+        self.overhead = self._milliseconds(np.zeros((self.batch, 1), "float32"), nothing)[0]
 
     def whole(self, model: keras.Model) -> float:
-        """Return the milliseconds of a call of a model, measured once."""
-        if model not in self.models:
-            self.models[model] = self._milliseconds(model, self.x)
+        """Return the milliseconds of a call of a model, measured once.
+
+        Calls of a later model alternate with those of the first one, so that both have the same
+        load of the machine.
+        """
+        if self.first is None:
+            self.first, self.models[model] = model, self._milliseconds(self.x, model)[0]
+        elif model not in self.models:
+            before, after = self._milliseconds(self.x, self.first, model)
+            self.models[model] = self.models[self.first] * after / before
         return self.models[model]
 
     def terms(self, model: keras.Model, units: ChannelUnits) -> tuple[list[Term], dict]:
@@ -98,25 +106,32 @@ class LatencyTable:
         if key not in self.known:
             tensor = keras.Input(batch_shape=shape)
             model = keras.Model(tensor, type(layer).from_config(config)(tensor))
-            taken = self._milliseconds(model, np.zeros(shape, tensor.dtype))
+            taken = self._milliseconds(np.zeros(shape, tensor.dtype), model)[0]
             self.known[key] = max(taken - self.overhead, 0.05 * taken)
         return self.known[key]
 
-    def _milliseconds(self, model, x):
-        with tempfile.TemporaryDirectory() as folder:
-            return median_milliseconds(caller(model, x, self.runtime, os.fspath(folder)))
+    def _milliseconds(self, x, *models):
+        with contextlib.ExitStack() as stack:
+            folders = [stack.enter_context(tempfile.TemporaryDirectory()) for _ in models]
+            calls = [
+                caller(model, x, self.runtime, os.fspath(folder))
+                for model, folder in zip(models, folders, strict=True)
+            ]
+            return median_milliseconds(*calls)
 
 
-def median_milliseconds(call: Callable) -> float:
-    """Return the median time of a call."""
-    for _ in range(3):
+def median_milliseconds(*calls: Callable) -> list[float]:
+    """Return the median times of calls, made in turn."""
+    for call in 3 * calls:
         call()
-    times: list[float] = []
-    while len(times) < 5 or (sum(times) < SECONDS and len(times) < MOST):
-        begin = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begin)
-    return 1e3 * statistics.median(times)
+    rounds: list[list[float]] = []
+    while len(rounds) < 5 or (np.sum(rounds) < SECONDS * len(calls) and len(rounds) < MOST):
+        rounds.append([])
+        for call in calls:
+            begin = time.perf_counter()
+            call()
+            rounds[-1].append(time.perf_counter() - begin)
+    return (1e3 * np.median(rounds, axis=0)).tolist()
 
 
 def _makes(slot):

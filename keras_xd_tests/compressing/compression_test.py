@@ -204,12 +204,25 @@ def test_latency_is_measured_in_the_runtime(runtime):
     assert len(table.known) == measured
 
 
-def test_a_latency_target():
+@pytest.mark.parametrize("of_whole", [1.0, 0.0])
+def test_a_latency_target(monkeypatch, of_whole):
+    def milliseconds(self, x, *models):
+        layers_alone = [of_whole or float(len(model.layers) < 3) for model in models]
+        costs = [keras_xd.complexity(model) / 1e5 for model in models]
+        return [1 + scale * cost for scale, cost in zip(layers_alone, costs, strict=True)]
+
+    monkeypatch.setattr(LatencyTable, "_milliseconds", milliseconds)
     model, (x, y) = dense((512, 512), 512), vectors(4, 512)
-    result = keras_xd.compress(model, x, y, target={"latency": 0.7}, epochs=0, verbose=0)
-    assert result.report.models.rows[0].milliseconds > 0
+    options = {"target": {"latency": 0.7}, "epochs": 0, "verbose": 0}
+    if not of_whole:
+        with pytest.raises(ValueError, match=r"0\.7 of the latency, beside .* \[1\.0, 1\.0, 1\.0"):
+            keras_xd.compress(model, x, y, **options)
+        return
+    result = keras_xd.compress(model, x, y, **options)
+    given, small = (row.milliseconds for row in result.report.models.rows)
+    assert 0.98 * 0.7 <= small / given <= 1.02 * 0.7
+    assert small == pytest.approx(1 + keras_xd.complexity(result.model) / 1e5)
     assert all(row.milliseconds_before is not None for row in result.report.rows)
-    assert result.model.count_params() < model.count_params()
 
 
 def unknown_sizes():
