@@ -43,8 +43,6 @@ def pytest_collection_modifyitems(config, items):
         name = f"{files[item]}::{item.nodeid.partition('::')[2]}"
         if reason := reasons.get(name) or reasons.get(name.partition("[")[0]):
             item.add_marker(pytest.mark.skip(reason=f"not on {BACKEND}: {reason}"))
-    gc.collect()
-    gc.freeze()  # KerasTuner collects garbage with each model, of all that is imported else
 
 
 def pytest_runtest_setup(item):
@@ -73,6 +71,12 @@ def on_backends(tmp_path_factory):
 @pytest.fixture
 def rng():
     return np.random.default_rng(20)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def frozen():
+    gc.collect()
+    gc.freeze()  # Keras and KerasTuner collect garbage with each model
 
 
 @pytest.fixture(autouse=True)
