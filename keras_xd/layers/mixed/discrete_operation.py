@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 import keras
@@ -123,13 +124,9 @@ class DiscreteOperation(OperationLayer, ConvolutionOfAnyRank):
 
     def operate(self, x: Tensor) -> Tensor:
         """Return the operation's outputs; inputs and outputs have their channels last."""
-        if self.is_keras_convolution and self.padding != "causal":
-            arguments = (self.strides, self.padding, "channels_last", self.rate)
-            return convolution(x, ops.convert_to_tensor(self.kernel), *arguments)
-        border = self.borders(x.shape[1:-1], window_padding.spans(self.size, self.rate))
         if self.kind == "convolution":
-            kernel = ops.convert_to_tensor(self.kernel)
-            return window_padding.convolve(x, kernel, border, self.strides, self.rate)
+            return self.convolve(x, ops.convert_to_tensor(self.kernel))
+        border = self._borders(x.shape[1:-1])
         if self.kind == "max_pooling":
             y = window_padding.max_pool(x, self.size, border, self.strides)
         elif self.kind == "average_pooling":
@@ -138,6 +135,28 @@ class DiscreteOperation(OperationLayer, ConvolutionOfAnyRank):
             y = window_padding.every(window_padding.extended(x, border), self.strides)
         y = window_padding.with_channels(y, self.operation_filters)
         return ops.zeros_like(y) if self.kind == "zero" else y
+
+    def convolve(self, x: Tensor, kernel: Tensor) -> Tensor:
+        """Return the convolution with a kernel in place of the layer's own."""
+        if self.is_keras_convolution and self.padding != "causal":
+            arguments = (self.strides, self.padding, "channels_last", self.rate)
+            return convolution(x, kernel, *arguments)
+        border = self._borders(x.shape[1:-1])
+        return window_padding.convolve(x, kernel, border, self.strides, self.rate)
+
+    def widened(
+        self, kernel: Tensor, wider: "DiscreteOperation", sizes: Sequence[int]
+    ) -> Tensor | None:
+        """Return a kernel with which `wider` computes this operation's convolution, or `None`."""
+        added = []
+        pairs = zip(self._borders(sizes), wider._borders(sizes), strict=True)
+        for axis, ((own, _), (other, _)) in enumerate(pairs):
+            before, rest = divmod(other - own, self.rate[axis])
+            after = wider.size[axis] - self.size[axis] - before
+            if rest or min(before, after) < 0 or self.rate[axis] != wider.rate[axis]:
+                return None
+            added.append((before, after))
+        return ops.pad(kernel, [*added, (0, 0), (0, 0)])
 
     def count_kernel(self, input_shape: Shape) -> int:
         """Return the number of weights in the kernel."""
@@ -157,6 +176,9 @@ class DiscreteOperation(OperationLayer, ConvolutionOfAnyRank):
             and (self.padding != "valid" or same_window)
             and not (max(self.strides) > 1 and max(self.rate) > 1)
         )
+
+    def _borders(self, sizes):
+        return self.borders(sizes, window_padding.spans(self.size, self.rate))
 
     def _kernel_shape(self, input_shape):
         channels, _ = self.split_shape(input_shape)
