@@ -126,11 +126,11 @@ class DiscreteOperation(OperationLayer, ConvolutionOfAnyRank):
         """Return the operation's outputs; inputs and outputs have their channels last."""
         if self.kind == "convolution":
             return self.convolve(x, ops.convert_to_tensor(self.kernel))
-        border = self._borders(x.shape[1:-1])
+        border = self.own_borders(x.shape[1:-1])
         if self.kind == "max_pooling":
-            y = window_padding.max_pool(x, self.size, border, self.strides)
+            y = self._pooled(window_padding.max_pool, x, border)
         elif self.kind == "average_pooling":
-            y = window_padding.average_pool(x, self.size, border, self.strides)
+            y = self._pooled(window_padding.average_pool, x, border)
         else:
             y = window_padding.every(window_padding.extended(x, border), self.strides)
         y = window_padding.with_channels(y, self.operation_filters)
@@ -141,7 +141,7 @@ class DiscreteOperation(OperationLayer, ConvolutionOfAnyRank):
         if self.is_keras_convolution and self.padding != "causal":
             arguments = (self.strides, self.padding, "channels_last", self.rate)
             return convolution(x, kernel, *arguments)
-        border = self._borders(x.shape[1:-1])
+        border = self.own_borders(x.shape[1:-1])
         return window_padding.convolve(x, kernel, border, self.strides, self.rate)
 
     def widened(
@@ -149,7 +149,7 @@ class DiscreteOperation(OperationLayer, ConvolutionOfAnyRank):
     ) -> Tensor | None:
         """Return a kernel with which `wider` computes this operation's convolution, or `None`."""
         added = []
-        pairs = zip(self._borders(sizes), wider._borders(sizes), strict=True)
+        pairs = zip(self.own_borders(sizes), wider.own_borders(sizes), strict=True)
         for axis, ((own, _), (other, _)) in enumerate(pairs):
             before, rest = divmod(other - own, self.rate[axis])
             after = wider.size[axis] - self.size[axis] - before
@@ -177,7 +177,20 @@ class DiscreteOperation(OperationLayer, ConvolutionOfAnyRank):
             and not (max(self.strides) > 1 and max(self.rate) > 1)
         )
 
-    def _borders(self, sizes):
+    def _pooled(self, pool, x, border):
+        """Pool axis by axis: XLA on a CPU takes several times as long for whole windows."""
+        for axis in reversed(range(self.rank)):
+            size, borders, strides = ([one] * self.rank for one in (1, (0, 0), 1))
+            size[axis], borders[axis], strides[axis] = (
+                self.size[axis],
+                border[axis],
+                self.strides[axis],
+            )
+            x = pool(x, tuple(size), borders, tuple(strides))
+        return x
+
+    def own_borders(self, sizes: Sequence[int]) -> list[tuple[int, int]]:
+        """Return how many places each axis is extended by for the operation's windows."""
         return self.borders(sizes, window_padding.spans(self.size, self.rate))
 
     def _kernel_shape(self, input_shape):
