@@ -16,6 +16,11 @@ from keras_xd.grammar.topologies import IDENTITY, TOPOLOGIES, ZERO, topology_of
 Features = list[tuple[np.ndarray, np.ndarray]]
 
 _KEPT_PARTS = 60_000
+# The colours of a node after each iteration stand in one integer, so that one addition adds up all:
+# each has 61 bits, and what is left of `_BITS` is room for sums.
+_BITS = 128
+_ONE = (1 << _BITS) - 1
+_OUTPUT = "output"
 
 
 class WeisfeilerLehman:
@@ -41,135 +46,122 @@ class WeisfeilerLehman:
             validation.positive_integer(level, "level", least=0)
         self.level = level
         self.topologies = TOPOLOGIES if topologies is None else topologies
+        # Results of parts and leaves, by what they are and the colours of their successors.
         self._parts = {}
-        self._output = self._colour("output", ((),) * iterations)
-        self._exits = self._after((), [self._output])
+        self._bytes = (self.iterations + 1) * _BITS // 8
+        self._output = self._colour("output", 0)
 
-    def features(self, term: Term) -> Features:
-        """Return the colours of a term and how often they occur.
+    def features(self, terms: Sequence[Term]) -> list[Features]:
+        """Return the colours of each term and how often they occur.
 
         One entry an iteration from 0 on, of `(colours, counts)`: arrays of distinct 64-bit integers
         and of floats, sorted by the counts, then by the colours. Colours are the same in every
         process, and differ between iterations and levels.
         """
+        tables = [self._node_colours(expand(term)) for term in terms]
+        sizes = [len(table) // self._bytes for table in tables]
+        found = np.frombuffer(b"".join(tables), np.int64).reshape(-1, self.iterations + 1, 2)
+        rows = np.repeat(np.arange(len(terms)), sizes)
+        iterations = [_counted(found[:, i, 0], rows) for i in range(self.iterations + 1)]
+        return [list(features) for features in zip(*iterations, strict=True)]
+
+    def _node_colours(self, term):
+        """Colours of all nodes of a whole term, as bytes."""
         if len(self._parts) > _KEPT_PARTS:
             self._parts.clear()
-        fed, histogram = self._run(self._evaluate_term(expand(term), self.level))
-        histogram = dict(histogram)
-        for colour in (*(self._colour("input", exits) for exits in fed), self._output):
-            histogram[colour] = histogram.get(colour, 0) + 1
-        result = []
-        for iteration in range(self.iterations + 1):
-            counts = {}
-            for colour, count in histogram.items():
-                colour = colour[iteration]
-                counts[colour] = counts.get(colour, 0) + count
-            colours = np.fromiter(counts.keys(), np.int64, len(counts))
-            counts = np.fromiter(counts.values(), float, len(counts))
-            order = np.lexsort((colours, counts))
-            result.append((colours[order], counts[order]))
-        return result
+        exits = self._output[0]
+        if not term.arguments or self.level == 0:
+            entries, passes, operations = self._leaf(term, exits)
+            inputs = [entries + passes * exits]
+        else:
+            fed, operations = self._run(self._evaluate(term, self.level, exits))
+            inputs = [sum(own.values()) for own in fed]
+        nodes = [self._output, *(self._colour("input", after) for after in inputs)]
+        return b"".join([operations, *(colours for _, colours in nodes)])
 
-    def _colour(self, label, exits):
-        """Colours of a node after every iteration, by those of its successors."""
-        colours = [_label_colour(label, self.level)]
-        for successors in exits:
-            colours.append(hash((colours[-1], successors)))
-        return tuple(colours)
-
-    def _after(self, exits, colours):
-        """Sorted colours of all successors, an iteration a tuple: those of `exits` and more."""
-        if not colours and exits:
-            return exits
-        exits = exits or ((),) * self.iterations
-        return tuple(
-            tuple(sorted((*before, *(colour[i] for colour in colours))))
-            for i, before in enumerate(exits)
-        )
+    def _colour(self, label, after):
+        """Colours of a node by the sums of those of its successors: numbers of `_BITS` bits in one
+        integer, and that as bytes.
+        """
+        joined = colour = _label_colour(label, self.level)
+        for bits in range(0, _BITS * self.iterations, _BITS):
+            # Hashes of pairs are almost linear: without the square, sums of different ones agree.
+            colour = hash(hash((colour, after >> bits & _ONE)) ** 2)
+            joined |= colour << bits + _BITS
+        return joined, joined.to_bytes(self._bytes, "little")
 
     def _run(self, task):
-        """Run a generator and those that it asks for, and return its result."""
-        stack, value = [task], None
-        while stack:
+        """Run `_evaluate` for a whole term and for the parts that it asks for."""
+        stack, value = [(None, task)], None
+        while True:
             try:
-                request = stack[-1].send(value)
+                request = stack[-1][1].send(value)
             except StopIteration as finished:
-                stack.pop()
+                key, _ = stack.pop()
                 value = finished.value
+                if key is None:
+                    return value
+                value = self._parts[key] = self._part(key[0], *value)
             else:
-                stack.append(self._evaluate_part(*request))
+                stack.append((request, self._evaluate(*request)))
                 value = None
-        return value
 
-    def _evaluate_term(self, term, level):
-        """Successors of every input, and the histogram of the operations of a whole term."""
-        if self._is_leaf(term, level):
-            entries, passes, histogram = self._leaf(term, self._exits)
-            fed = [(entries, passes)]
-        else:
-            fed, histogram = yield from self._evaluate_topology(term, level, self._exits)
-        nothing = ((),) * self.iterations
-        return [self._after(self._exits if passes else nothing, e) for e, passes in fed], histogram
-
-    def _evaluate_part(self, part, level, exits):
-        """Evaluate a part of a term: `(entries, passes, histogram)`, kept by the arguments."""
-        fed, histogram = yield from self._evaluate_topology(part, level, exits)
+    def _part(self, part, fed, operations):
+        """What `_leaf` returns, of a part with arguments."""
         if len(fed) != 1:
             raise ValueError(
                 "A topology with several inputs must be the outermost one. "
                 f"Received: {str(part.fold(0))[:80]}"
             )
-        result = self._parts[part, level, exits] = (*fed[0], histogram)
-        return result
-
-    def _is_leaf(self, part, level):
-        return not part.arguments or level == 0
+        passes = fed[0].pop(_OUTPUT, None) is not None
+        return sum(fed[0].values()), passes, operations
 
     def _leaf(self, part, exits):
-        if part.operator == ZERO:
-            return (), False, {}
+        """Sum of the colours of the operations that the input of a part feeds, whether it feeds
+        those after the part, too, and the colours of all operations of the part.
+        """
         folded = part.nonterminal is not None and part.operator in self.topologies
         name = f"{part.nonterminal} {part.operator}" if folded else part.operator
-        if name == IDENTITY:
-            return (), True, {}
-        colour = self._colour(name, exits)
-        return (colour,), False, {colour: 1}
+        result = (0, name == IDENTITY, b"")
+        if name not in (IDENTITY, ZERO):
+            entries, operations = self._colour(name, exits)
+            result = entries, False, operations
+        self._parts[part.nonterminal, part.operator, exits] = result
+        return result
 
-    def _evaluate_topology(self, part, level, exits):
+    def _evaluate(self, part, level, exits):
         """Evaluate the arguments of a topology, from its output to its inputs."""
         topology = topology_of(part, self.topologies)
         edges, level = _edges(topology, part.arguments, level)
-        # What a node feeds: colours by the edge and number of the operation, so that an operation
-        # that is reached on two ways counts once, and whether it is the output.
-        fed, results = {topology.output: ({}, True)}, {}
-        for index in sorted(range(len(edges)), key=lambda index: -edges[index][0]):
+        order = _order(tuple([edge[0] for edge in edges]))
+        # What a node feeds: by the node where operations begin, which may be reached over
+        # identities, the sum of their colours.
+        fed, results, parts = {topology.output: {_OUTPUT: exits}}, {}, self._parts
+        for index in order:
             source, target, argument = edges[index]
             if target not in fed:
                 continue
-            operations, is_output = fed[target]
-            after = self._after(exits if is_output else (), operations.values())
-            if self._is_leaf(argument, level):
-                result = self._leaf(argument, after)
+            after = sum(fed[target].values())
+            if not argument.arguments or level == 0:
+                key = argument.nonterminal, argument.operator, after
+                result = parts.get(key) or self._leaf(argument, after)
             else:
                 key = (argument, None if level is None or level >= argument.depth else level, after)
-                result = self._parts.get(key) or (yield key)
-            entries, passes, histogram = result
+                result = parts.get(key) or (yield key)
+            entries, passes, operations = result
             if not entries and not passes:
                 continue
-            results[index] = histogram
-            own, reaches = fed.get(source, ({}, False))
-            own = {**own, **{(index, number): e for number, e in enumerate(entries)}}
+            results[index] = operations
+            own = fed.setdefault(source, {source: 0})
+            own[source] += entries
             if passes:
-                own |= operations
-                reaches = reaches or is_output
-            fed[source] = own, reaches
-        reached, histograms = set(topology.inputs), []
-        for index in sorted(results, key=lambda index: edges[index][0]):
-            if edges[index][0] in reached:
+                own.update(fed[target])
+        reached, found = set(topology.inputs), []
+        for index in reversed(order):
+            if index in results and edges[index][0] in reached:
                 reached.add(edges[index][1])
-                histograms.append(results[index])
-        starts = [fed.get(node, ({}, False)) for node in topology.inputs]
-        return [(tuple(own.values()), reaches) for own, reaches in starts], _sum(histograms)
+                found.append(results[index])
+        return [fed.get(node, {}) for node in topology.inputs], b"".join(found)
 
 
 def _edges(topology, arguments, level):
@@ -184,16 +176,22 @@ def _edges(topology, arguments, level):
     return topology.expand(tuple(argument.fold(level - 1) for argument in arguments)), None
 
 
-def _sum(histograms):
-    if not histograms:
-        return {}
-    total = dict(max(histograms, key=len))
-    left = list(histograms)
-    left.remove(total)
-    for histogram in left:
-        for colour, count in histogram.items():
-            total[colour] = total.get(colour, 0) + count
-    return total
+@functools.lru_cache(maxsize=1024)
+def _order(sources):
+    """Indices of edges by their sources, from the last to the first."""
+    return sorted(range(len(sources)), key=lambda index: -sources[index])
+
+
+def _counted(colours, rows):
+    """Distinct colours of each of some sorted rows and how often each occurs, by the counts."""
+    order = np.lexsort((colours, rows))
+    colours, rows = colours[order], rows[order]
+    starts = np.flatnonzero(np.append(True, (np.diff(colours) != 0) | (np.diff(rows) != 0)))
+    counts, colours, rows = np.diff(starts, append=len(rows)), colours[starts], rows[starts]
+    order = np.lexsort((counts, rows))
+    ends = np.flatnonzero(np.diff(rows)) + 1
+    found = [np.split(values[order], ends) for values in (colours, counts.astype(float))]
+    return list(zip(*found, strict=True))
 
 
 @functools.lru_cache(maxsize=65536)
@@ -252,15 +250,18 @@ class HierarchicalKernel:
             WeisfeilerLehman(iterations, None, topologies),
         ]
 
-    def features(self, term: Term, needed: Sequence[bool] | None = None) -> list[Features]:
-        """Return what the other methods need to know of a term; what is not needed is empty."""
-        term = expand(term)
+    def features(
+        self, terms: Sequence[Term], needed: Sequence[bool] | None = None
+    ) -> list[list[Features]]:
+        """Return what the other methods need to know of each term; what is not needed is empty."""
+        terms = [expand(term) for term in terms]
         if needed is None:
             needed = [True] * len(self.kernels)
-        return [
-            kernel.features(term) if need else []
+        found = [
+            kernel.features(terms) if need and terms else [[] for _ in terms]
             for kernel, need in zip(self.kernels, needed, strict=True)
         ]
+        return [list(features) for features in zip(*found, strict=True)]
 
     def grams(
         self, features: Sequence[list[Features]]

@@ -132,12 +132,10 @@ class Surrogate:
 
     def _known_features(self, name, points):
         """Features of the terms of known points, kept from one fit to the next."""
-        kept, kernel = self._features[name], self.kernels[name]
-        terms = [dict(point)[name] for point in points]
-        self._features[name] = {
-            term: kept[term] if term in kept else kernel.features(term)
-            for term in dict.fromkeys(terms)
-        }
+        kept, terms = self._features[name], [dict(point)[name] for point in points]
+        new = [term for term in dict.fromkeys(terms) if term not in kept]
+        kept = kept | dict(zip(new, self.kernels[name].features(new), strict=True))
+        self._features[name] = {term: kept[term] for term in terms}
         return [self._features[name][term] for term in terms]
 
     def _crosses(self, features, part):
@@ -153,10 +151,11 @@ class Surrogate:
     def _cross(self, points):
         total, mixed = 0.0, 0.0
         for name, kernel in self.kernels.items():
-            known = self._features[name]
-            terms = [dict(point)[name] for point in points]
-            needed = self._needed[name]
-            new = [known[t] if t in known else kernel.features(t, needed) for t in terms]
+            known, terms = self._features[name], [dict(point)[name] for point in points]
+            missing = [term for term in dict.fromkeys(terms) if term not in known]
+            found = kernel.features(missing, self._needed[name])
+            known = known | dict(zip(missing, found, strict=True))
+            new = [known[term] for term in terms]
             total = total + self._single[name](new)
             if self._mixed is not None:
                 mixed = mixed + self._mixed[name](new)

@@ -1,6 +1,7 @@
 """Topologies: operators of terms that connect their arguments to a network. Pure Python."""
 
 import dataclasses
+import functools
 import itertools
 import re
 import reprlib
@@ -61,7 +62,7 @@ class Topology:
         if self.inputs is None:
             object.__setattr__(self, "inputs", (min(edge[0] for edge in edges),))
 
-    @property
+    @functools.cached_property
     def output(self) -> int:
         """Number of the node that gives the output."""
         return max(edge[1] for edge in self.edges)

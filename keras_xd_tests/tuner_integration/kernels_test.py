@@ -61,7 +61,7 @@ def test_dot_products_follow_the_definition(name, level):
     terms += [space.mutate(term, rng) for term in terms]
     iterations = 3
     kernel = kernels.WeisfeilerLehman(iterations, level)
-    features = [kernel.features(term) for term in terms]
+    features = kernel.features(terms)
     for term, known in zip(terms, features, strict=True):
         expected = [sorted(c.values()) for c in colours(term, iterations, level)]
         assert [counts.tolist() for _, counts in known] == expected
@@ -80,13 +80,14 @@ def test_kept_parts_are_bounded(monkeypatch):
     kernel, other = kernels.WeisfeilerLehman(2), kernels.WeisfeilerLehman(2)
     for _ in range(10):
         term = DEAD.sample(rng)
-        np.testing.assert_array_equal(kernel.features(term)[2][0], other.features(term)[2][0])
+        (found,), (expected,) = kernel.features([term]), other.features([term])
+        np.testing.assert_array_equal(found[2][0], expected[2][0])
         assert len(kernel._parts) < 20 + term.size
 
 
 def test_levels_have_colours_of_their_own():
     term = parse("(S Linear2 conv (OP pool))")
-    whole, folded = (kernels.WeisfeilerLehman(1, level).features(term) for level in (None, 2))
+    whole, folded = (kernels.WeisfeilerLehman(1, level).features([term])[0] for level in (None, 2))
     assert not np.intersect1d(whole[0][0], folded[0][0]).size
 
 
@@ -97,7 +98,7 @@ def test_graphs_that_are_none_are_refused(text):
     with pytest.raises(ValueError):
         operation_graph(parse(text))
     with pytest.raises(ValueError):
-        kernels.WeisfeilerLehman(1).features(parse(text))
+        kernels.WeisfeilerLehman(1).features([parse(text)])
 
 
 @pytest.mark.parametrize("arguments", [(-1,), (1.5,), (2, -1), (2, "1")])
@@ -110,7 +111,7 @@ def test_hierarchical_kernel_is_made_of_the_normalised_levels():
     rng = np.random.default_rng(0)
     terms = [SPACES["motifs"].sample(rng) for _ in range(6)]
     kernel = kernels.HierarchicalKernel(levels=(0, 1, 2), iterations=4)
-    features = [kernel.features(term) for term in terms]
+    features = kernel.features(terms)
     folded, whole = kernel.grams(features)
     grams = [*folded, whole[3]]
     sizes = [(1, 0), (2, 1), (2, 2), (3, None)]
@@ -132,6 +133,7 @@ def test_the_order_of_the_edges_of_a_topology_does_not_matter():
         for number, edges in enumerate([((1, 3), (1, 2), (2, 3)), ((1, 2), (1, 3), (2, 3))])
     }
     kernel = kernels.WeisfeilerLehman(2, topologies=topologies)
-    first, second = (kernel.features(parse(f"(S Skip{number} id id conv)")) for number in range(2))
+    terms = [parse(f"(S Skip{number} id id conv)") for number in range(2)]
+    first, second = kernel.features(terms)
     for one, other in zip(first, second, strict=True):
         np.testing.assert_array_equal(one, other)

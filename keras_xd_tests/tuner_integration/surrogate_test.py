@@ -48,7 +48,7 @@ def test_predictions_are_those_of_the_written_out_covariance(ordinary, repeated,
     known = observed + waiting
     grams = []
     for name, kernel in surrogate.kernels.items():
-        features = [kernel.features(dict(point)[name]) for point in known + new]
+        features = kernel.features([dict(point)[name] for point in known + new])
         folded, whole = kernel.grams(features)
         grams += [*folded, whole[surrogate._depths[name]]]
     if ordinary:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 import keras
@@ -123,21 +124,39 @@ class DiscreteOperation(OperationLayer, ConvolutionOfAnyRank):
 
     def operate(self, x: Tensor) -> Tensor:
         """Return the operation's outputs; inputs and outputs have their channels last."""
-        if self.is_keras_convolution and self.padding != "causal":
-            arguments = (self.strides, self.padding, "channels_last", self.rate)
-            return convolution(x, ops.convert_to_tensor(self.kernel), *arguments)
-        border = self.borders(x.shape[1:-1], window_padding.spans(self.size, self.rate))
         if self.kind == "convolution":
-            kernel = ops.convert_to_tensor(self.kernel)
-            return window_padding.convolve(x, kernel, border, self.strides, self.rate)
+            return self.convolve(x, ops.convert_to_tensor(self.kernel))
+        border = self.own_borders(x.shape[1:-1])
         if self.kind == "max_pooling":
-            y = window_padding.max_pool(x, self.size, border, self.strides)
+            y = self._pooled(window_padding.max_pool, x, border)
         elif self.kind == "average_pooling":
-            y = window_padding.average_pool(x, self.size, border, self.strides)
+            y = self._pooled(window_padding.average_pool, x, border)
         else:
             y = window_padding.every(window_padding.extended(x, border), self.strides)
         y = window_padding.with_channels(y, self.operation_filters)
         return ops.zeros_like(y) if self.kind == "zero" else y
+
+    def convolve(self, x: Tensor, kernel: Tensor) -> Tensor:
+        """Return the convolution with a kernel in place of the layer's own."""
+        if self.is_keras_convolution and self.padding != "causal":
+            arguments = (self.strides, self.padding, "channels_last", self.rate)
+            return convolution(x, kernel, *arguments)
+        border = self.own_borders(x.shape[1:-1])
+        return window_padding.convolve(x, kernel, border, self.strides, self.rate)
+
+    def widened(
+        self, kernel: Tensor, wider: "DiscreteOperation", sizes: Sequence[int]
+    ) -> Tensor | None:
+        """Return a kernel with which `wider` computes this operation's convolution, or `None`."""
+        added = []
+        pairs = zip(self.own_borders(sizes), wider.own_borders(sizes), strict=True)
+        for axis, ((own, _), (other, _)) in enumerate(pairs):
+            before, rest = divmod(other - own, self.rate[axis])
+            after = wider.size[axis] - self.size[axis] - before
+            if rest or min(before, after) < 0 or self.rate[axis] != wider.rate[axis]:
+                return None
+            added.append((before, after))
+        return ops.pad(kernel, [*added, (0, 0), (0, 0)])
 
     def count_kernel(self, input_shape: Shape) -> int:
         """Return the number of weights in the kernel."""
@@ -157,6 +176,22 @@ class DiscreteOperation(OperationLayer, ConvolutionOfAnyRank):
             and (self.padding != "valid" or same_window)
             and not (max(self.strides) > 1 and max(self.rate) > 1)
         )
+
+    def _pooled(self, pool, x, border):
+        """Pool axis by axis: XLA on a CPU takes several times as long for whole windows."""
+        for axis in reversed(range(self.rank)):
+            size, borders, strides = ([one] * self.rank for one in (1, (0, 0), 1))
+            size[axis], borders[axis], strides[axis] = (
+                self.size[axis],
+                border[axis],
+                self.strides[axis],
+            )
+            x = pool(x, tuple(size), borders, tuple(strides))
+        return x
+
+    def own_borders(self, sizes: Sequence[int]) -> list[tuple[int, int]]:
+        """Return how many places each axis is extended by for the operation's windows."""
+        return self.borders(sizes, window_padding.spans(self.size, self.rate))
 
     def _kernel_shape(self, input_shape):
         channels, _ = self.split_shape(input_shape)

@@ -110,11 +110,22 @@ class MixedConvolution(OperationLayer, CandidateMixture):
 
     def operate(self, x: Tensor) -> Tensor:
         """Return the mixture of the operations; inputs and outputs have their channels last."""
-        probabilities, total = ops.cast(self.probabilities, x.dtype), 0
-        for index, operation in enumerate(self.operations):
-            if operation.kind != "zero":
-                total = total + probabilities[index] * operation.operate(x)
-        return total
+        probabilities, total, kernels = ops.cast(self.probabilities, x.dtype), 0, {}
+        # From the largest window on: smaller ones are computed with it, as a sum of kernels.
+        for index in np.argsort([-math.prod(o.size) for o in self.operations], kind="stable"):
+            operation, probability = self.operations[index], probabilities[int(index)]
+            if operation.kind == "convolution":
+                kernel = probability * ops.convert_to_tensor(operation.kernel)
+                for wider in kernels:
+                    widened = operation.widened(kernel, wider, x.shape[1:-1])
+                    if widened is not None:
+                        kernels[wider] += widened
+                        break
+                else:
+                    kernels[operation] = kernel
+            elif operation.kind != "zero":
+                total = total + probability * operation.operate(x)
+        return sum((o.convolve(x, kernel) for o, kernel in kernels.items()), total)
 
     def complexity(self, input_shape: Shape) -> float | Tensor:
         """The expected multiply–adds of one sample, by the probabilities of the operations."""

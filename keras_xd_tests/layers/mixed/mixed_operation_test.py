@@ -78,6 +78,31 @@ def test_without_perturbation_it_is_the_convolution_to_the_bit(rng):
         np.testing.assert_array_equal(gradient, np.zeros(8))
 
 
+@pytest.mark.parametrize(
+    "kernel_size, strides, padding", [(3, 1, "same"), (4, 1, "valid"), (7, 2, "same")]
+)
+def test_sums_of_kernels_are_sums_of_outputs(kernel_size, strides, padding, rng):
+    layer = layers.MixedOperation2D(4, kernel_size, strides, padding, other_weight=None)
+    x = tf.constant(np.maximum(rng.standard_normal((2, 9, 8, 3)), 0).astype("float32"))  # has ties
+    layer.build(x.shape)
+    layer.logits.assign(rng.standard_normal(len(layer.operations)))
+    variables = [x, *(variable.value for variable in layer.trainable_variables)]
+
+    def apart(x):
+        pairs = zip(tf.unstack(layer.probabilities), layer.operations, strict=True)
+        return sum(probability * operation(x) for probability, operation in pairs) + layer.bias
+
+    found = []
+    for function in (layer, apart):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+            loss = tf.reduce_sum(tf.sin(y))
+        found.append([y, *tape.gradient(loss, variables)])
+    for actual, expected in zip(*found, strict=True):
+        assert_close(actual, expected, 2e-6)
+
+
 @pytest.mark.parametrize("partial_channels", [1, 2])
 @pytest.mark.parametrize(
     "arguments",
