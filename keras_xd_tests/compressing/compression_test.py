@@ -10,7 +10,7 @@ from keras_xd.compressing import allocation, importance, training
 from keras_xd.compressing.latency import LatencyTable
 from keras_xd.graph.channel_units import ChannelUnits
 from keras_xd.graph.size_counts import count_parameters
-from keras_xd_tests.graph.channel_units_test import randomized, residual
+from keras_xd_tests.graph.channel_units_test import attention, randomized, residual
 
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
@@ -83,6 +83,48 @@ def test_costs_are_those_of_the_model_that_is_cut(measure, share):
     assert reached <= share
     assert sum(row.parameters_after for row in result.report.rows) < result.model.count_params()
     assert result.report.left["classifier"] == "its channels are outputs of the model"
+
+
+class Encoder(layers.Layer):
+    """A layer of layers, for which there is no rule."""
+
+    def build(self, shape):
+        self.dense = layers.Dense(shape[-1], name="dense")
+        self.dense.build(shape)
+        self.scale = self.add_weight(shape=(shape[-1],), initializer="ones")
+
+    def call(self, inputs):
+        return inputs + self.scale * self.dense(inputs)
+
+
+@pytest.mark.filterwarnings("ignore:The multiply–adds are without those of 'encoder'")
+@pytest.mark.parametrize("measure", ["multiply_adds", "parameters"])
+def test_heads_that_nothing_depends_on_go_first(measure):
+    """The other layers stay, with a reason."""
+    x = inputs = keras.Input((5, 12))
+    x = Encoder(name="encoder")(layers.Dense(12, name="stem")(x))
+    y = layers.MultiHeadAttention(6, 4, 2, name="heads")(layers.LayerNormalization()(x), x)
+    x = layers.GlobalAveragePooling1D()(x + y)
+    model = randomized(keras.Model(inputs, layers.Dense(3, name="head")(x)))
+    model.compile("sgd", "mse")
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(6, *shape)).astype("float32") for shape in ((5, 12), (3,)))
+    kernel = model.get_layer("heads").output_dense.kernel
+    kernel.assign(kernel * np.array([1, 0, 0, 1, 0, 1])[:, None, None])
+    count = {"multiply_adds": keras_xd.complexity, "parameters": count_parameters}[measure]
+    # Three heads: projections to 4 + 4 + 2 numbers, back from 2, and 5 * 5 products of 4 + 2.
+    saved = 3 * (5 * 12 * 12 + 25 * 6 if measure == "multiply_adds" else 12 * 12 + 10)
+    whole = count(model)
+    target = {measure: (whole - saved) / whole + 1e-6}
+    result = keras_xd.compress(model, x, y, target=target, epochs=0, verbose=0)
+    assert count(result.model) == whole - saved
+    np.testing.assert_allclose(result.model(x), model(x), rtol=1e-4, atol=1e-5)
+    assert result.model.get_layer("heads").num_heads == 3
+    (row,) = [row for row in result.report.rows if row.name == "heads"]
+    assert (row.heads_before, row.heads_after, row.left_because) == (6, 3, None)
+    assert "6 → 3 heads" in str(result.report)
+    assert result.report.left["encoder/dense"] == "it is inside 'encoder' (Encoder)"
+    assert result.report.left["stem"] == "its channels go into 'encoder' (Encoder)"
 
 
 def test_channels_and_blocks_that_nothing_depends_on_go_first():
