@@ -21,8 +21,8 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import check_finite, named_layers
 from keras_xd.core.warning_location import stacklevel
 from keras_xd.finalizing.report import SearchReport
-from keras_xd.graph import cloning, cost
-from keras_xd.graph.channel_units import HEADS, SIZES, ChannelUnits
+from keras_xd.graph import cost
+from keras_xd.graph.channel_units import HEADS, SIZES, ChannelUnits, unfolded
 from keras_xd.graph.sequence_counts import products_of_heads
 from keras_xd.rewriting.candidates import check_graph, reason_of_state
 from keras_xd.training import checks
@@ -73,6 +73,9 @@ def compress(
 
     - Channels that belong together, as those that residual additions tie, are cut together, in
       whole layers: the result is a plain Keras model of the same layers with fewer channels.
+      Of `MultiHeadAttention` and `GroupQueryAttention` whole heads are cut.
+    - A layer of layers without weights of its own, as `keras_hub.layers.TransformerEncoder`, is
+      replaced by what it calls if `training` is not given to it.
     - What is cut is what the loss depends on least for what it costs, over all layers, residual
       blocks included.
     - What is left is trained on the labels and on the outputs of the given model. With `epochs=0`
@@ -100,7 +103,7 @@ def compress(
         rounds: how often something is cut. The importance is measured anew before each, and half of
             the epochs are divided among those before the last.
         multiple_of: what the channels that belong together are cut in multiples of; by default 8,
-            and fewer where they are less than 64 or the target is not met otherwise.
+            and fewer where they are less than 64 or the target is not met otherwise; heads by one.
         distillation: share of the outputs of the given model in the loss, from 0 to 1: their
             divergence for a loss of classes, else the mean squared error.
         temperature: that the outputs are divided by for the divergence.
@@ -229,7 +232,7 @@ class _Compression:
         if options.measure == "latency":
             one = keras.tree.map_structure(lambda value: np.asarray(value[:1]), self.x)
             self.table = LatencyTable(runtime, one)
-        self.given = cloning.clone(setup.model, lambda layer: None)[0]
+        self.given = unfolded(setup.model)
         self.history = collections.defaultdict(list)
         self.removed: list[str] = []
 

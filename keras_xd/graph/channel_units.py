@@ -434,6 +434,43 @@ class ChannelUnits:
         return made
 
 
+def unfolded(model: keras.Model) -> keras.Model:
+    """Return a copy of a model with what layers of layers call in place of these.
+
+    Those with weights of their own stay, and those that cannot be called on symbolic tensors.
+    """
+    if not any(map(_is_of_layers, flatten_layers(model))):
+        return cloning.clone(model, lambda layer: None)[0]
+    done: list[keras.layers.Layer] = []
+
+    def called(call, copy):
+        layer = call.operation
+        outputs, new = cloning.called(call, copy), copy(layer)  # which is built by the call
+        if not isinstance(layer, keras.layers.Layer) or not _is_of_layers(layer):
+            return outputs
+        try:
+            outputs = new.call(*call.args, **call.kwargs)
+        except Exception:  # code of others, not written for this
+            return outputs
+        if not any(new is other for other in done):
+            done.append(new)
+            for inner in sublayers(new):  # names differ in a graph
+                inner.name = f"{layer.name}_{inner.name}"
+        return outputs
+
+    model = cloning.clone(model, lambda layer: None, called, functional=True)[0]
+    return unfolded(model) if done else model
+
+
+def _is_of_layers(layer):
+    """Return whether a layer, none of Keras' own, has only weights of the layers inside."""
+    package = type(layer).__module__.split(".")[0]
+    if package in ("keras", "keras_xd") or is_graph(layer) or hasattr(layer, "multiply_adds"):
+        return False
+    inside = {id(variable) for inner in sublayers(layer) for variable in inner.variables}
+    return bool(inside) and all(id(variable) in inside for variable in layer.variables)
+
+
 def _smaller(layer, shape, slots, alive):
     """Return a layer with some of its channels, built for a shape."""
     config = config_with_functions(layer)

@@ -8,9 +8,9 @@ from keras import layers
 import keras_xd
 from keras_xd.compressing import allocation, importance, training
 from keras_xd.compressing.latency import LatencyTable
-from keras_xd.graph.channel_units import ChannelUnits
+from keras_xd.graph.channel_units import ChannelUnits, unfolded
 from keras_xd.graph.size_counts import count_parameters
-from keras_xd_tests.graph.channel_units_test import attention, randomized, residual
+from keras_xd_tests.graph.channel_units_test import randomized, residual
 
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
@@ -95,6 +95,35 @@ class Encoder(layers.Layer):
 
     def call(self, inputs):
         return inputs + self.scale * self.dense(inputs)
+
+
+class Feedforward(layers.Layer):
+    """A layer of layers without weights of its own."""
+
+    def build(self, shape):
+        self.attention = layers.MultiHeadAttention(4, 3)
+        self.attention.build(shape, shape)
+        self.inner = keras.Sequential([keras.Input(shape[1:]), layers.Dense(16, "gelu")])
+        self.dropout, self.outer = layers.Dropout(0.1), layers.Dense(shape[-1], name="outer")
+        self.outer.build((*shape[:-1], 16))
+
+    def call(self, inputs, training=None):
+        x = inputs + self.dropout(self.attention(inputs, inputs), training=training)
+        return x + self.outer(self.inner(x))
+
+
+def test_layers_of_layers_are_cut_inside():
+    first = keras.Input((5, 12))
+    x = Feedforward(name="two")(Feedforward(name="one")(layers.Dense(12)(first)))
+    model = randomized(keras.Model(first, layers.Dense(3)(x)))
+    x = np.random.default_rng(0).normal(size=(2, 5, 12)).astype("float32")
+    np.testing.assert_allclose(unfolded(model)(x), model(x), rtol=1e-5)
+    result = keras_xd.compress(
+        model, target={"parameters": 0.5}, importance="magnitude", epochs=0, verbose=0
+    )
+    assert count_parameters(result.model) == pytest.approx(0.5 * model.count_params(), rel=0.02)
+    assert {"one_outer", "two_outer"} <= {layer.name for layer in result.model.layers}
+    assert [*result.report.left.values()] == ["its channels are outputs of the model"]
 
 
 @pytest.mark.filterwarnings("ignore:The multiply–adds are without those of 'encoder'")
