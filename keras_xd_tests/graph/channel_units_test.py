@@ -132,6 +132,17 @@ def test_a_block_that_is_removed_adds_nothing():
     assert {layer.name for layer in small.layers if layer.weights} == {"stem", "head"}
 
 
+def test_attention_that_is_removed_adds_nothing():
+    model = randomized(attention())
+    units = ChannelUnits(model)
+    first, second = units.blocks
+    assert [layer.name for layer in (*first.layers, *second.layers)] == ["own", "groups"]
+    small, x = units.cut(np.ones(units.count, bool), [first]), inputs_of(model)
+    for weight in first.ends:
+        weight.assign(0 * weight)
+    np.testing.assert_allclose(small(x), model(x), rtol=1e-5)
+
+
 def test_reasons_for_what_stays():
     x = inputs = keras.Input((4, 4, 3))
     x = layers.Conv2D(4, 3, padding="same", name="softmax", activation="softmax")(x)
