@@ -87,8 +87,8 @@ class Costs:
 
 
 def multiples(units: ChannelUnits, multiple_of: int | None) -> np.ndarray:
-    """Return of how many units at once each group loses some: 8, fewer of small groups."""
-    sizes = [len(group.units) for group in units.groups]
+    """Return of how many units at once each group loses some: 8, fewer of small groups, 1 head."""
+    sizes = [1 if group.heads else len(group.units) for group in units.groups]
     if multiple_of is not None:
         return np.array([min(multiple_of, max(size, 1)) for size in sizes], int)
     return np.array([max(1, min(8, 2 ** ((size // 8).bit_length() - 1))) for size in sizes], int)

@@ -21,8 +21,9 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import check_finite, named_layers
 from keras_xd.core.warning_location import stacklevel
 from keras_xd.finalizing.report import SearchReport
-from keras_xd.graph import cloning, cost
-from keras_xd.graph.channel_units import SIZES, ChannelUnits
+from keras_xd.graph import cost
+from keras_xd.graph.channel_units import HEADS, SIZES, ChannelUnits, unfolded
+from keras_xd.graph.sequence_counts import products_of_heads
 from keras_xd.rewriting.candidates import check_graph, reason_of_state
 from keras_xd.training import checks
 from keras_xd.training.callbacks.non_finite import RaiseOnNonFinite
@@ -72,6 +73,9 @@ def compress(
 
     - Channels that belong together, as those that residual additions tie, are cut together, in
       whole layers: the result is a plain Keras model of the same layers with fewer channels.
+      Of `MultiHeadAttention` and `GroupQueryAttention` whole heads are cut.
+    - A layer of layers without weights of its own, as `keras_hub.layers.TransformerEncoder`, is
+      replaced by what it calls if `training` is not given to it.
     - What is cut is what the loss depends on least for what it costs, over all layers, residual
       blocks included.
     - What is left is trained on the labels and on the outputs of the given model. With `epochs=0`
@@ -99,7 +103,7 @@ def compress(
         rounds: how often something is cut. The importance is measured anew before each, and half of
             the epochs are divided among those before the last.
         multiple_of: what the channels that belong together are cut in multiples of; by default 8,
-            and fewer where they are less than 64 or the target is not met otherwise.
+            and fewer where they are less than 64 or the target is not met otherwise; heads by one.
         distillation: share of the outputs of the given model in the loss, from 0 to 1: their
             divergence for a loss of classes, else the mean squared error.
         temperature: that the outputs are divided by for the divergence.
@@ -228,7 +232,7 @@ class _Compression:
         if options.measure == "latency":
             one = keras.tree.map_structure(lambda value: np.asarray(value[:1]), self.x)
             self.table = LatencyTable(runtime, one)
-        self.given = cloning.clone(setup.model, lambda layer: None)[0]
+        self.given = unfolded(setup.model)
         self.history = collections.defaultdict(list)
         self.removed: list[str] = []
 
@@ -387,14 +391,18 @@ class _Compression:
         sizes = collections.defaultdict(list)
         for slot in units.slots.values():
             sizes[id(slot.weight)].append(slot)
-        factors = _factors(model, self.options.measure)
+        factors = _factors(model, units, self.options.measure)
         terms = []
         for slots in sizes.values():
             weight, layer = slots[0].weight, slots[0].layer
             others = math.prod(weight.shape) / math.prod(len(slot.units) for slot in slots)
-            factor = others * factors(layer, weight)
+            factor = others * factors.get(id(weight), 0.0)
             if factor:
                 terms.append(allocation.Term(layer, factor, tuple(slots)))
+            for slot in slots:
+                if slot.heads and slot.reads and id(layer) in factors:  # products of heads
+                    factor = factors[id(layer)] / len(slot.units)
+                    terms.append(allocation.Term(layer, factor, (slot,)))
         return allocation.Costs(units, terms, self.cost(model))
 
     # Reports
@@ -519,32 +527,40 @@ def _lost(metric, first, last):
     return -change if any(part in metric for part in falling) else change
 
 
-def _factors(model, measure):
-    """Return a function of a layer and a weight: the cost of each number in the weight."""
+def _factors(model, units, measure):
+    """Return the cost of each number in weights, and of the products of heads, by ids."""
     if measure == "parameters":
-        return lambda layer, weight: 1.0
-    counts: dict[int, float] = collections.defaultdict(float)
+        return {id(slot.weight): 1.0 for slot in units.slots.values()}
+    factors: dict[int, float] = collections.defaultdict(float)
     for _, layer, shape, times in cost.model_calls(model):
-        counts[id(layer)] += times * cost.multiply_adds(layer, shape)
-
-    def factor(layer, weight):
-        kernels: list[Any] = [getattr(layer, name, None) for name in KERNELS]
-        kernels = [kernel for kernel in kernels if kernel is not None]
-        if not any(weight is kernel for kernel in kernels):
-            return 0.0
-        return counts[id(layer)] / sum(math.prod(kernel.shape) for kernel in kernels)
-
-    return factor
+        heads = type(layer) in HEADS
+        counts = products_of_heads(layer, shape) if heads else {layer: None}
+        for part, count in counts.items():
+            if heads and part is layer:
+                factors[id(layer)] += times * count
+                continue
+            kernels: list[Any] = [getattr(part, name, None) for name in KERNELS]
+            kernels = [kernel for kernel in kernels if kernel is not None]
+            for kernel in kernels:
+                whole = cost.multiply_adds(layer, shape) if count is None else count
+                size = sum(math.prod(kernel.shape) for kernel in kernels)
+                factors[id(kernel)] += times * whole / size
+    return factors
 
 
 def _counts(layer, shape):
     """Return the sizes of a layer, 0 of none."""
     if layer is None:
-        return dict.fromkeys(("channels", "parameters", "multiply_adds"), 0)
-    outputs = keras.tree.flatten(layer.compute_output_spec(keras.KerasTensor(shape)))[0].shape
+        return dict.fromkeys(("channels", "heads", "parameters", "multiply_adds"), 0)
+    several = isinstance(shape[0], (list, tuple))
+    tensors = [keras.KerasTensor(one) for one in (shape if several else [shape])]
+    apart = not several or type(layer) in HEADS
+    spec = layer.compute_output_spec(*(tensors if apart else [tensors]))
+    outputs = keras.tree.flatten(spec)[0].shape
     axis = 1 if getattr(layer, "data_format", None) == "channels_first" else -1
     return {
         "channels": outputs[axis],
+        "heads": getattr(layer, HEADS.get(type(layer), ("",))[0], None),
         "parameters": layer.count_params(),
         "multiply_adds": cost.multiply_adds(layer, shape),
     }

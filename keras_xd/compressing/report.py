@@ -17,11 +17,14 @@ class LayerCut(LayerChange):
             multiply_adds_before, multiply_adds_after: as in `LayerChange`; the class is `"removed"`
             where nothing is left.
         channels_before, channels_after: numbers of output channels.
+        heads_before, heads_after: numbers of heads of attention.
         milliseconds_before, milliseconds_after: of the layer by itself, if the target is a latency.
     """
 
     channels_before: int
     channels_after: int
+    heads_before: int | None = None
+    heads_after: int | None = None
     milliseconds_before: float | None = None
     milliseconds_after: float | None = None
 
@@ -52,6 +55,8 @@ class CompressionReport:
         table = [(*head, "milliseconds") if timed else head]
         for row in self.rows:
             kind = f"{row.kind_before}, removed" if row.kind_after == "removed" else row.kind_before
+            if row.heads_before is not None:
+                kind += f", {row.heads_before} → {row.heads_after} heads"
             if row.left_because is not None:
                 kind += f", left: {row.left_because}"
             cells = [

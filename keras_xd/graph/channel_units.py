@@ -12,12 +12,18 @@ from keras_xd.core.configured import config_with_functions
 from keras_xd.core.searchable import flatten_layers, is_graph, sublayers
 from keras_xd.graph import channel_groups, cloning, residual_blocks
 from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
+from keras_xd.graph.sequence_counts import attention_shapes, attention_tensors
 
 # Arguments that tell the number of output channels, by the class.
 SIZES = {
     **dict.fromkeys((*CONVOLUTIONS, *TRANSPOSED, *SEPARABLE), "filters"),
     layers.Dense: "units",
     layers.Embedding: "output_dim",
+}
+# Arguments that tell the number of heads, by the class.
+HEADS = {
+    layers.MultiHeadAttention: ("num_heads",),
+    layers.GroupQueryAttention: ("num_query_heads", "num_key_value_heads"),
 }
 _MERGING = (
     *(layers.Add, layers.Subtract, layers.Multiply),
@@ -35,6 +41,7 @@ class Slot:
         layer, weight, axis: the axis.
         units: number of the unit of each channel.
         reads: whether the layer sums over the axis.
+        heads: whether the channels are heads of attention.
     """
 
     layer: keras.layers.Layer
@@ -42,6 +49,7 @@ class Slot:
     axis: int
     units: np.ndarray
     reads: bool = False
+    heads: bool = False
 
 
 @dataclasses.dataclass
@@ -57,6 +65,11 @@ class Group:
     units: np.ndarray
     slots: list
     makers: tuple
+
+    @property
+    def heads(self) -> bool:
+        """Whether the units are heads of attention."""
+        return any(slot.heads for slot in self.slots)
 
 
 @dataclasses.dataclass
@@ -120,7 +133,8 @@ class ChannelUnits:
         self.groups = []
         for keys, units in members.items():
             slots = [self.slots[key] for key in keys]
-            makers = (s.layer.name for s in slots if not s.reads and type(s.layer) in SIZES)
+            made = [slot.layer for slot in slots if not slot.reads]
+            makers = (layer.name for layer in made if type(layer) in (*SIZES, *HEADS))
             self.groups.append(Group(np.array(units), slots, tuple(dict.fromkeys(makers))))
 
     def reason(self, layer: keras.layers.Layer) -> str | None:
@@ -170,7 +184,9 @@ class ChannelUnits:
             shapes = [tuple(x.shape) for x in tensors]
             if is_graph(operation):
                 return copy(operation, shapes)(*call.args, **call.kwargs)
-            if id(operation) in slots:
+            if type(operation) in HEADS:
+                copy(operation, attention_shapes(call.args, call.kwargs))
+            elif id(operation) in slots:
                 copy(operation, shapes[0])
             return cloning.called(call, copy)
 
@@ -204,7 +220,7 @@ class ChannelUnits:
                     self.fixed.setdefault(one, self.fixed.pop(other))
         return first
 
-    def _slot(self, layer, name, axis, units=None, reads=False):
+    def _slot(self, layer, name, axis, units=None, reads=False, owner=None, heads=False):
         """Return the channels on an axis of a weight, those given if it has none."""
         weight = getattr(layer, name, None)
         if weight is None:
@@ -214,7 +230,7 @@ class ChannelUnits:
         if known is not None:
             return known.units if units is None else self._join(known.units, units)
         units = self._new(weight.shape[axis]) if units is None else units
-        self.slots[id(weight), axis] = Slot(layer, weight, axis, units, reads)
+        self.slots[id(weight), axis] = Slot(owner or layer, weight, axis, units, reads, heads)
         return units
 
     # Calls
@@ -246,6 +262,10 @@ class ChannelUnits:
         if output is not None:
             return [output]
         kind = type(operation).__name__
+        if isinstance(operation, layers.Layer):
+            for inner in flatten_layers(operation):
+                if inner is not operation:
+                    self.held.setdefault(id(inner), f"it is inside '{operation.name}' ({kind})")
         for _, units in inputs:
             self._fix(units, f"its channels go into '{operation.name}' ({kind})")
         reason = self.held.get(id(operation), f"'{operation.name}' is a {kind}")
@@ -257,6 +277,8 @@ class ChannelUnits:
         (axis, units), rank = inputs[0], len(call.tensors[0].shape)
         if kind in SIZES:
             return self._product(call, axis, units)
+        if kind in HEADS:
+            return self._attention(call)
         if kind in (layers.Concatenate, _concatenation()):
             return self._concatenated(call, inputs)
         if len(inputs) > 1:
@@ -276,7 +298,7 @@ class ChannelUnits:
             units = np.repeat(units, layer.depth_multiplier)
             self._slot(layer, "bias", 0, units)
             return axis, self._after_activation(layer, units)
-        if kind in (layers.Flatten, layers.Reshape) or kind is _padding():
+        if kind in (layers.Flatten, layers.Reshape, _padding(), _indexing()):
             return self._moved(call, axis, units)
         if kind is layers.Permute:
             return (1 + layer.dims.index(axis), units) if axis else None
@@ -307,6 +329,37 @@ class ChannelUnits:
             made = self._slot(layer, "kernel", axes[1])
         self._slot(layer, "bias", 0, made)
         return last, self._after_activation(layer, made)
+
+    def _attention(self, call):
+        """Return the channels that attention makes of others, by heads that can be cut."""
+        layer, kind = call.operation, type(call.operation)
+        query, value, *key = attention_tensors(call.args, call.kwargs)
+        sources = {"query": query, "gate": query, "key": [*key, value][0], "value": value}
+        parts = {part.name: part for part in sublayers(layer)}
+        last = parts["attention_output"]
+        apart = all(self._known[id(x)][0] == len(x.shape) - 1 for x in sources.values())
+        held = any(id(part) in self.held for part in parts.values())
+        if held or not apart or len(last.kernel.shape) != 3:
+            return None
+        for tensor in call.tensors:
+            if all(tensor is not source for source in sources.values()):  # a mask
+                self._fix(self._known[id(tensor)][1], f"its channels go into '{layer.name}'")
+        slot = functools.partial(self._slot, owner=layer)
+        of_values = slot(parts["value"], "kernel", 1, heads=True)
+        heads = np.repeat(of_values, last.kernel.shape[0] // len(of_values))
+        for name, source in sources.items():
+            if name in parts:
+                units = of_values if name in ("key", "value") else heads
+                slot(parts[name], "kernel", 0, self._known[id(source)][1], reads=True)
+                slot(parts[name], "kernel", 1, units, heads=True)
+                slot(parts[name], "bias", 0, units, heads=True)
+        slot(last, "kernel", 0, heads, reads=True, heads=True)
+        same = None
+        if kind is layers.GroupQueryAttention:  # as many outputs as channels of query and value
+            same = self._join(*(self._known[id(x)][1] for x in (query, value)))
+        made = slot(last, "kernel", 2, same)
+        slot(last, "bias", 0, made)
+        return len(query.shape) - 1, made
 
     def _after_activation(self, layer, units):
         if not channel_groups.is_elementwise(layer.activation):
@@ -361,6 +414,11 @@ class ChannelUnits:
             shape = [1] * (len(tensor.shape) - 1)
             shape[axis - 1] = -1
             spread = np.broadcast_to(units.reshape(shape), tensor.shape[1:])
+            if type(operation) is _indexing():  # of places, not of channels
+                key = [*call.args, *call.kwargs.values()][1]
+                if not isinstance(key, tuple) or key[0] != slice(None):
+                    return None
+                spread = spread[None][key][0]
             spread = spread.reshape(output.shape[1:])
             made = None
             for place in range(spread.ndim):
@@ -369,9 +427,48 @@ class ChannelUnits:
                     made = place + 1, line[0]
             if made is None:
                 return None
+            if type(operation) is _indexing():
+                return made if np.array_equal(made[1], units) else None
         if type(operation) is not layers.Flatten:
             self.axes[call.key] = [(axis, units), made]
         return made
+
+
+def unfolded(model: keras.Model) -> keras.Model:
+    """Return a copy of a model with what layers of layers call in place of these.
+
+    Those with weights of their own stay, and those that cannot be called on symbolic tensors.
+    """
+    if not any(map(_is_of_layers, flatten_layers(model))):
+        return cloning.clone(model, lambda layer: None)[0]
+    done: list[keras.layers.Layer] = []
+
+    def called(call, copy):
+        layer = call.operation
+        outputs, new = cloning.called(call, copy), copy(layer)  # which is built by the call
+        if not isinstance(layer, keras.layers.Layer) or not _is_of_layers(layer):
+            return outputs
+        try:
+            outputs = new.call(*call.args, **call.kwargs)
+        except Exception:  # code of others, not written for this
+            return outputs
+        if not any(new is other for other in done):
+            done.append(new)
+            for inner in sublayers(new):  # names differ in a graph
+                inner.name = f"{layer.name}_{inner.name}"
+        return outputs
+
+    model = cloning.clone(model, lambda layer: None, called, functional=True)[0]
+    return unfolded(model) if done else model
+
+
+def _is_of_layers(layer):
+    """Return whether a layer, none of Keras' own, has only weights of the layers inside."""
+    package = type(layer).__module__.split(".")[0]
+    if package in ("keras", "keras_xd") or is_graph(layer) or hasattr(layer, "multiply_adds"):
+        return False
+    inside = {id(variable) for inner in sublayers(layer) for variable in inner.variables}
+    return bool(inside) and all(id(variable) in inside for variable in layer.variables)
 
 
 def _smaller(layer, shape, slots, alive):
@@ -381,8 +478,15 @@ def _smaller(layer, shape, slots, alive):
     if type(layer) in SIZES:
         last = max(made, key=lambda slot: (len(slot.weight.shape), slot.weight.name))
         config[SIZES[type(layer)]] = int(alive[last.units].sum())
+    attention = type(layer) in HEADS
+    if attention:
+        counts = [int(alive[slot.units].sum()) for slot in slots if slot.heads]
+        config |= dict(zip(HEADS[type(layer)], (max(counts), min(counts)), strict=False))
+        if "output_shape" in config:
+            last = next(s for s in made if not s.heads)
+            config["output_shape"] = int(alive[last.units].sum())
     new = type(layer).from_config(config)
-    new.build(tuple(shape))
+    new.build(*shape) if attention else new.build(tuple(shape))
     by_weight = collections.defaultdict(list)
     for slot in slots:
         by_weight[id(slot.weight)].append(slot)
@@ -426,6 +530,9 @@ def _ends(trace, tensor):
     while call is not None and isinstance(call.operation, layers.Dropout):
         call = trace.maker(call.tensors[0])
     layer = getattr(call, "operation", None)
+    if type(layer) in HEADS:
+        layer = next(part for part in sublayers(layer) if part.name == "attention_output")
+        return [weight for weight in (layer.kernel, layer.bias) if weight is not None]
     if getattr(layer, "activation", None) not in (None, keras.activations.linear):
         return []
     if type(layer) not in (layers.BatchNormalization, *SIZES):
@@ -459,6 +566,11 @@ def _merging_operations():
 @functools.cache
 def _concatenation():
     return cloning.operation_class(lambda x, y: ops.concatenate([x, y]))
+
+
+@functools.cache
+def _indexing():
+    return cloning.operation_class(lambda x, y: x[:, :1])
 
 
 @functools.cache

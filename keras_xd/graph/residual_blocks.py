@@ -8,6 +8,7 @@ import keras
 from keras_xd.core.searchable import flatten_layers, is_graph
 from keras_xd.graph import cloning
 from keras_xd.graph.cost import COUNTED
+from keras_xd.graph.sequence_counts import ATTENTION_OF_HEADS
 from keras_xd.graph.skips import is_addition
 
 
@@ -96,5 +97,6 @@ def _is_counted(operation):
     if not isinstance(operation, keras.layers.Layer):
         return False
     return is_graph(operation) or any(
-        isinstance(layer, COUNTED) for layer in (operation, *flatten_layers(operation))
+        isinstance(layer, (*COUNTED, *ATTENTION_OF_HEADS))
+        for layer in (operation, *flatten_layers(operation))
     )

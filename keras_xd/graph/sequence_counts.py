@@ -28,22 +28,27 @@ def sequence_multiply_adds(layer, shapes):
         return sum(sequence_multiply_adds(one, shapes) for one in _directions(layer))
     if isinstance(layer, keras.layers.RNN):
         return shapes[0][1] * sum(map(_per_step, _cells(layer)))
+    if isinstance(layer, ATTENTION_OF_HEADS):
+        return sum(products_of_heads(layer, shapes).values())
     query, value = shapes[0], shapes[min(1, len(shapes) - 1)]
-    if isinstance(layer, keras.layers.Attention):
-        key = shapes[2] if len(shapes) > 2 else value
-        return query[1] * value[1] * (key[-1] + value[-1])
-    return _attention_of_heads(layer, query, value)
+    key = shapes[2] if len(shapes) > 2 else value
+    return query[1] * value[1] * (key[-1] + value[-1])
 
 
 def attention_shapes(args, kwargs):
     """Return the shapes `sequence_multiply_adds` takes, from the arguments of an attention
     layer.
     """
+    return [tuple(tensor.shape) for tensor in attention_tensors(args, kwargs)]
+
+
+def attention_tensors(args, kwargs):
+    """Return query, value and, if it is given, key of the arguments of an attention layer."""
     if args and isinstance(args[0], (list, tuple)):
         args = args[0]
     named = {**dict(zip(("query", "value", "key"), args, strict=False)), **kwargs}
     tensors = [named.get(name) for name in ("query", "value", "key")]
-    return [tuple(tensor.shape) for tensor in tensors if tensor is not None]
+    return [tensor for tensor in tensors if tensor is not None]
 
 
 def _einsum_dense(layer, shape):
@@ -52,18 +57,20 @@ def _einsum_dense(layer, shape):
     return math.prod(shape[1:]) * math.prod(size for index, size in sizes if index not in inputs)
 
 
-def _attention_of_heads(layer, query, value):
+def products_of_heads(layer, shapes):
+    """Return the multiply–adds of each projection of attention, and by the layer those between."""
+    query, value = shapes[0], shapes[min(1, len(shapes) - 1)]
     queries, keys = math.prod(query[1:-1]), math.prod(value[1:-1])
-    total = sum(
-        _per_vector(part) * (keys if part.name in ("key", "value") else queries)
+    found = {
+        part: _per_vector(part) * (keys if part.name in ("key", "value") else queries)
         for part in sublayers(layer)
         if isinstance(part, keras.layers.EinsumDense) or hasattr(part, "vector_multiply_adds")
-    )
+    }
     if isinstance(layer, keras.layers.GroupQueryAttention):
-        return total + queries * keys * layer.num_query_heads * 2 * layer.head_dim
+        return {**found, layer: queries * keys * layer.num_query_heads * 2 * layer.head_dim}
     if layer.attention_axes is not None:  # the others are kept apart, as the batch is
         keys = math.prod(value[axis] for axis in layer.attention_axes)
-    return total + queries * keys * layer.num_heads * (layer.key_dim + layer.value_dim)
+    return {**found, layer: queries * keys * layer.num_heads * (layer.key_dim + layer.value_dim)}
 
 
 def _per_vector(projection):

@@ -8,7 +8,7 @@ from keras import layers
 import keras_xd
 from keras_xd.compressing import allocation, importance, training
 from keras_xd.compressing.latency import LatencyTable
-from keras_xd.graph.channel_units import ChannelUnits
+from keras_xd.graph.channel_units import ChannelUnits, unfolded
 from keras_xd.graph.size_counts import count_parameters
 from keras_xd_tests.graph.channel_units_test import randomized, residual
 
@@ -83,6 +83,77 @@ def test_costs_are_those_of_the_model_that_is_cut(measure, share):
     assert reached <= share
     assert sum(row.parameters_after for row in result.report.rows) < result.model.count_params()
     assert result.report.left["classifier"] == "its channels are outputs of the model"
+
+
+class Encoder(layers.Layer):
+    """A layer of layers, for which there is no rule."""
+
+    def build(self, shape):
+        self.dense = layers.Dense(shape[-1], name="dense")
+        self.dense.build(shape)
+        self.scale = self.add_weight(shape=(shape[-1],), initializer="ones")
+
+    def call(self, inputs):
+        return inputs + self.scale * self.dense(inputs)
+
+
+class Feedforward(layers.Layer):
+    """A layer of layers without weights of its own."""
+
+    def build(self, shape):
+        self.attention = layers.MultiHeadAttention(4, 3)
+        self.attention.build(shape, shape)
+        self.inner = keras.Sequential([keras.Input(shape[1:]), layers.Dense(16, "gelu")])
+        self.dropout, self.outer = layers.Dropout(0.1), layers.Dense(shape[-1], name="outer")
+        self.outer.build((*shape[:-1], 16))
+
+    def call(self, inputs, training=None):
+        x = inputs + self.dropout(self.attention(inputs, inputs), training=training)
+        return x + self.outer(self.inner(x))
+
+
+def test_layers_of_layers_are_cut_inside():
+    first = keras.Input((5, 12))
+    x = Feedforward(name="two")(Feedforward(name="one")(layers.Dense(12)(first)))
+    model = randomized(keras.Model(first, layers.Dense(3)(x)))
+    x = np.random.default_rng(0).normal(size=(2, 5, 12)).astype("float32")
+    np.testing.assert_allclose(unfolded(model)(x), model(x), rtol=1e-5)
+    result = keras_xd.compress(
+        model, target={"parameters": 0.5}, importance="magnitude", epochs=0, verbose=0
+    )
+    assert count_parameters(result.model) == pytest.approx(0.5 * model.count_params(), rel=0.02)
+    assert {"one_outer", "two_outer"} <= {layer.name for layer in result.model.layers}
+    assert [*result.report.left.values()] == ["its channels are outputs of the model"]
+
+
+@pytest.mark.filterwarnings("ignore:The multiply–adds are without those of 'encoder'")
+@pytest.mark.parametrize("measure", ["multiply_adds", "parameters"])
+def test_heads_that_nothing_depends_on_go_first(measure):
+    """The other layers stay, with a reason."""
+    x = inputs = keras.Input((5, 12))
+    x = Encoder(name="encoder")(layers.Dense(12, name="stem")(x))
+    y = layers.MultiHeadAttention(6, 4, 2, name="heads")(layers.LayerNormalization()(x), x)
+    x = layers.GlobalAveragePooling1D()(x + y)
+    model = randomized(keras.Model(inputs, layers.Dense(3, name="head")(x)))
+    model.compile("sgd", "mse")
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(6, *shape)).astype("float32") for shape in ((5, 12), (3,)))
+    kernel = model.get_layer("heads").output_dense.kernel
+    kernel.assign(kernel * np.array([1, 0, 0, 1, 0, 1])[:, None, None])
+    count = {"multiply_adds": keras_xd.complexity, "parameters": count_parameters}[measure]
+    # Three heads: projections to 4 + 4 + 2 numbers, back from 2, and 5 * 5 products of 4 + 2.
+    saved = 3 * (5 * 12 * 12 + 25 * 6 if measure == "multiply_adds" else 12 * 12 + 10)
+    whole = count(model)
+    target = {measure: (whole - saved) / whole + 1e-6}
+    result = keras_xd.compress(model, x, y, target=target, epochs=0, verbose=0)
+    assert count(result.model) == whole - saved
+    np.testing.assert_allclose(result.model(x), model(x), rtol=1e-4, atol=1e-5)
+    assert result.model.get_layer("heads").num_heads == 3
+    (row,) = [row for row in result.report.rows if row.name == "heads"]
+    assert (row.heads_before, row.heads_after, row.left_because) == (6, 3, None)
+    assert "6 → 3 heads" in str(result.report)
+    assert result.report.left["encoder/dense"] == "it is inside 'encoder' (Encoder)"
+    assert result.report.left["stem"] == "its channels go into 'encoder' (Encoder)"
 
 
 def test_channels_and_blocks_that_nothing_depends_on_go_first():

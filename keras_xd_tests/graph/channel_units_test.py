@@ -58,6 +58,17 @@ def channels_first():
     return keras.Model(inputs, layers.Dense(2)(x))
 
 
+def attention():
+    """Heads of attention to itself, of groups of queries, and of two widths; one place of many."""
+    inputs = keras.Input((6,), dtype="int32")
+    x = layers.Embedding(9, 8)(inputs)
+    memory = layers.Dense(6)(x)
+    x = x + layers.MultiHeadAttention(4, 3, 2, name="own")(x, x, use_causal_mask=True)
+    x = x + layers.GroupQueryAttention(3, 4, 2, name="groups")(x, x)
+    x = layers.MultiHeadAttention(2, 3, output_shape=4, use_bias=False)(x, memory, key=x)
+    return keras.Model(inputs, layers.Dense(2)(layers.LayerNormalization()(x)[:, 0]))
+
+
 def randomized(model):
     rng = np.random.default_rng(0)
     for weight in model.weights:
@@ -87,7 +98,10 @@ def with_zeros(model, units, alive):
 
 @pytest.mark.parametrize(
     ("make", "groups"),
-    [(residual, 4), (many_kinds, 5), (nested_and_shared, 3), (channels_first, 2)],
+    [
+        *((residual, 4), (many_kinds, 5), (nested_and_shared, 3), (channels_first, 2)),
+        (attention, 6),
+    ],
 )
 def test_cut_channels_are_zeros_where_they_are_read(make, groups):
     model = randomized(make())
@@ -96,10 +110,9 @@ def test_cut_channels_are_zeros_where_they_are_read(make, groups):
     alive = np.ones(units.count, bool)
     for group in units.groups:
         alive[rng.choice(group.units, len(group.units) // 2, replace=False)] = False
-    if make is many_kinds:  # of which a normalization over channels depends on all of them
-        for slot in units.slots.values():
-            if isinstance(slot.layer, layers.LayerNormalization):
-                alive[slot.units] = True
+    for slot in units.slots.values():
+        if isinstance(slot.layer, layers.LayerNormalization):  # it depends on all channels
+            alive[slot.units] = True
     small, x = units.cut(alive), inputs_of(model)
     assert small.count_params() < 0.85 * model.count_params()
     with_zeros(model, units, alive)
@@ -117,6 +130,17 @@ def test_a_block_that_is_removed_adds_nothing():
             weight.assign(0 * weight)
     np.testing.assert_allclose(small(x), model(x), rtol=1e-5)
     assert {layer.name for layer in small.layers if layer.weights} == {"stem", "head"}
+
+
+def test_attention_that_is_removed_adds_nothing():
+    model = randomized(attention())
+    units = ChannelUnits(model)
+    first, second = units.blocks
+    assert [layer.name for layer in (*first.layers, *second.layers)] == ["own", "groups"]
+    small, x = units.cut(np.ones(units.count, bool), [first]), inputs_of(model)
+    for weight in first.ends:
+        weight.assign(0 * weight)
+    np.testing.assert_allclose(small(x), model(x), rtol=1e-5)
 
 
 def test_reasons_for_what_stays():
