@@ -1,7 +1,6 @@
 """Every benchmark in a small setting, in this process, and what it writes."""
 
 import contextlib
-import dataclasses
 import importlib
 import io
 import json
@@ -12,7 +11,7 @@ import keras
 import pytest
 
 import keras_xd
-from keras_xd import grammar, layers
+from keras_xd import layers
 from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd_tests.example_scripts import BENCHMARKS, on_path
 
@@ -27,7 +26,6 @@ with on_path(BENCHMARKS):
 pytestmark = pytest.mark.tensorflow("benchmarks trace with tf.function")
 
 finalized, nos = scripts["finalized"], scripts["nos"]
-first_search = scripts["first_search"]
 structured, long_kernels = scripts["structured"], scripts["long_kernels"]
 
 
@@ -256,26 +254,6 @@ def test_steps_of_modes_are_measured(monkeypatch):
     assert all(float(row[4]) > 0 for row in rows) and rows[0][5] == "1.00"
 
 
-def test_every_method_of_first_searches_has_a_row(tmp_path, monkeypatch):
-    monkeypatch.setitem(first_search.RATES, "xd, depth 1", (0.5,))
-    page = tmp_path / "page.md"
-    words = ["--spaces", "xd, depth 1", "--seeds", "0", "--epochs", "1", "--subset", "64"]
-    words += ["--output", str(page)]
-    found = first_search.main(words)
-    text = page.read_text()
-    plain, permuted, other = (
-        found[key]
-        for key in (
-            ("xd, depth 1", 0.5, "plain", 0),
-            ("xd, depth 1", 0.5, "permuted", 0),
-            (None, None, "permuted", 0),
-        )
-    )
-    gain = f"{permuted - other:.1f}"
-    assert f"| xd, depth 1 | 0.5 | {plain:.1f} | {permuted:.1f} | {gain} |" in text
-    assert f"| {other:.1f} |  |" in text and len(found) == 4
-
-
 def one_cell(cells, channels, shape, classes, **options):
     """Return a search network of one cell of two operations, which take less time to trace."""
     inputs = keras.Input(shape)
@@ -298,36 +276,6 @@ def test_a_step_of_cells_is_measured(monkeypatch):
 
 
 # Terms
-
-
-def test_whole_networks_are_searched_and_scored_by_their_errors(tmp_path, monkeypatch, rng):
-    tasks = real_searches.real_tasks
-    space = grammar.Grammar("D2 -> Linear2 OPS OPS\nOPS -> id | avg_pool | conv1x1o | conv3x3o")
-    small = {"space": space, "training": 32, "validation": 20, "test": 24, "batch": 8}
-    task = dataclasses.replace(tasks.TASKS["hierarchical"], **small)
-    monkeypatch.setitem(tasks.TASKS, "hierarchical", task)
-    monkeypatch.setitem(tasks.BY_HAND, "hierarchical", {"term": str(space.first())})
-    monkeypatch.setattr(real_searches, "INITIAL", 1)
-    part = rng.random((50, 28, 28, 1), dtype="float32"), rng.permutation(50) % 10
-    monkeypatch.setattr(images, "load", lambda *_: (part, part, part))
-    page = tmp_path / "page.md"
-    words = ["--tasks", "hierarchical", "--seeds", "1", "--trials", "2", "--output", str(page)]
-    words += ["--strategies", "bayesian", "evolution", "random", "--searches", str(tmp_path)]
-    found = real_searches.main(words)
-    networks, runs = (found[key]["hierarchical"] for key in ("networks", "runs"))
-    assert len({run[0][0] for (run,) in runs.values()}) == 1  # the random trial of all
-    rows = rows_of(page.read_text().splitlines(), "")
-    (cells,) = [row for row in rows if row[:2] == ["evolution", "0"]]
-    best = min((networks[name] for name, _ in runs["evolution"][0]), key=lambda row: row["error"])
-    tensors = tasks.Scores(tmp_path / "networks.jsonl")._tensors("hierarchical")
-    again = [
-        tasks.trained("hierarchical", task, best, (*tensors[:2], *other))["error"]
-        for other in (tensors[2:4], tensors[4:])
-    ]
-    assert [float(cell) for cell in cells[2:4]] == pytest.approx(again, abs=5e-5)
-    # What was trained is not trained again.
-    monkeypatch.setattr(tasks, "trained", None)
-    assert real_searches.main(words) == json.loads(json.dumps(found))
 
 
 def test_the_network_by_hand_is_in_the_space_of_whole_networks():

@@ -10,6 +10,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_xd import auto, one_call
 from keras_xd.compressing import allocation, training
@@ -21,7 +22,7 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import check_finite, named_layers
 from keras_xd.core.warning_location import stacklevel
 from keras_xd.finalizing.report import SearchReport
-from keras_xd.graph import cost
+from keras_xd.graph import cloning, cost
 from keras_xd.graph.channel_units import HEADS, SIZES, ChannelUnits, unfolded
 from keras_xd.graph.sequence_counts import products_of_heads
 from keras_xd.rewriting.candidates import check_graph, reason_of_state
@@ -74,8 +75,8 @@ def compress(
     - Channels that belong together, as those that residual additions tie, are cut together, in
       whole layers: the result is a plain Keras model of the same layers with fewer channels.
       Of `MultiHeadAttention` and `GroupQueryAttention` whole heads are cut.
-    - A layer of layers without weights of its own, as `keras_hub.layers.TransformerEncoder`, is
-      replaced by what it calls if `training` is not given to it.
+    - A layer of layers without weights of its own, such as the block of an encoder, is replaced by
+      what it calls, unless the outputs for `x` are others then.
     - What is cut is what the loss depends on least for what it costs, over all layers, residual
       blocks included.
     - What is left is trained on the labels and on the outputs of the given model. With `epochs=0`
@@ -232,7 +233,7 @@ class _Compression:
         if options.measure == "latency":
             one = keras.tree.map_structure(lambda value: np.asarray(value[:1]), self.x)
             self.table = LatencyTable(runtime, one)
-        self.given = unfolded(setup.model)
+        self.given = _unfolded_alike(setup.model, self.x)
         self.history = collections.defaultdict(list)
         self.removed: list[str] = []
 
@@ -525,6 +526,18 @@ def _lost(metric, first, last):
     change = first.metrics[metric] - last.metrics[metric]
     falling = ("loss", "error", "entropy", "divergence", "mae", "mse", "mape", "msle")
     return -change if any(part in metric for part in falling) else change
+
+
+def _unfolded_alike(model, x):
+    """Return a copy of a model with layers of layers unfolded if the outputs for `x` stay."""
+    found = unfolded(model)
+    if x is None:
+        return found
+    some = keras.tree.map_structure(lambda value: value[:8], x)
+    outputs = [keras.tree.flatten(one(some, training=False)) for one in (model, found)]
+    pairs = zip(*(map(ops.convert_to_numpy, values) for values in outputs), strict=True)
+    alike = all(np.allclose(one, two, rtol=1e-3, atol=1e-5) for one, two in pairs)
+    return found if alike else cloning.clone(model, lambda layer: None)[0]
 
 
 def _factors(model, units, measure):

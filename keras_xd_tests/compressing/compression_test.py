@@ -126,6 +126,24 @@ def test_layers_of_layers_are_cut_inside():
     assert [*result.report.left.values()] == ["its channels are outputs of the model"]
 
 
+class Doubled(Feedforward):
+    """Whose outputs for arrays are not those of its graph."""
+
+    def call(self, inputs, training=None):
+        outputs = super().call(inputs, training)
+        return outputs if isinstance(inputs, keras.KerasTensor) else 2 * outputs
+
+
+def test_layers_of_layers_whose_outputs_would_change_stay():
+    first = keras.Input((5, 12))
+    x = layers.Dense(12)(layers.Dense(32)(first))
+    model = randomized(keras.Model(first, layers.Dense(3)(Doubled(name="double")(x))))
+    x = np.random.default_rng(0).normal(size=(2, 5, 12)).astype("float32")
+    options = {"importance": "magnitude", "epochs": 0, "verbose": 0}
+    result = keras_xd.compress(model, x, target={"parameters": 0.9}, **options)
+    assert type(result.model.get_layer("double")) is Doubled
+
+
 @pytest.mark.filterwarnings("ignore:The multiply–adds are without those of 'encoder'")
 @pytest.mark.parametrize("measure", ["multiply_adds", "parameters"])
 def test_heads_that_nothing_depends_on_go_first(measure):

@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-import keras_xd
 from keras_xd import genotypes, layers, models
 from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.testing import assert_close
@@ -99,44 +98,6 @@ def test_a_step_of_gaea_is_that_of_numpy(rng):
     wanted = edges[:5] * np.exp(-rate * np.array([slope(edge) for edge in range(5)]))
     wanted = np.concatenate([part / part.sum() for part in (wanted[:2], wanted[2:])])
     np.testing.assert_allclose(np.asarray(weights.edge_probabilities)[:5], wanted, rtol=1e-3)
-
-
-def test_a_search_by_gaea_is_saved_and_finalized(rng, tmp_path):
-    weights = ArchitectureLogits(True, ("identity", "dilated_3"), 1, **GAEA)
-    inputs = keras.Input((4, 4, 3), batch_size=8)
-    x = layers.HeterogeneousCell(8, weights, True, name="cell")([inputs, inputs])
-    outputs = keras.layers.Dense(2)(keras.layers.GlobalAveragePooling2D()(x))
-    search = keras_xd.SearchModel(keras.Model(inputs, outputs))
-    images = rng.standard_normal((16, 4, 4, 3)).astype("float32")
-    targets = images.mean((1, 2))[:, :2]
-    optimizers = keras.optimizers.SGD(0.1, momentum=0.9), keras.optimizers.SGD(0.1)
-    search.compile(*optimizers, "mse", mode="first_order", run_eagerly=True)
-    before = np.asarray(weights.probabilities)
-    history = search.fit(
-        *(images, targets), 8, epochs=8, verbose=0, architecture_validation_split=0.5
-    )
-    assert history.history["loss"][-1] < 0.8 * history.history["loss"][0]
-    assert np.abs(np.asarray(weights.probabilities) - before)[:14].max() > 1e-3
-    search.model.save(tmp_path / "search.keras")
-    restored = keras.models.load_model(tmp_path / "search.keras")
-    images = images[:8]
-    wanted = keras.ops.convert_to_numpy(search.model(images))
-    assert_close(keras.ops.convert_to_numpy(restored(images)), wanted)
-
-    # What is finalized has the two derived operations of each block, and no second tier.
-    cell, kept = restored.get_layer("cell"), np.zeros((18, 2))
-    for number, block in enumerate(cell.genotype.blocks):
-        assert block.second == "identity"
-        for operation, source in block.first:
-            edge = genotypes.first_tier_edge(number, source)
-            kept[edge, weights.operations.index(operation)] = 1
-    wanted = cell_references.cell(cell, [images, images], kept)
-    plain = keras_xd.finalize(restored)
-    plain.save(tmp_path / "found.keras")
-    plain = keras.models.load_model(tmp_path / "found.keras").get_layer("cell")
-    assert plain.tiers == 1 and plain.partial_channels == 4
-    found = keras.ops.convert_to_numpy(plain([images, images]))
-    assert_close(found, wanted.astype("float32"), 1e-4)
 
 
 @pytest.mark.parametrize(

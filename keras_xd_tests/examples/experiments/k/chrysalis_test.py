@@ -1,7 +1,5 @@
 """Networks and budgets of the experiments of the Chrysalis."""
 
-import types
-
 import keras
 import numpy as np
 import pytest
@@ -68,26 +66,6 @@ def test_budgets(search, number, epochs, steps, published):
     assert int(optimizer.architecture_optimizer.iterations) == expected
     after = keras_xd.architecture_variables(model)
     assert all(np.abs(a - b).max() > 0 for a, b in zip(before, after, strict=True))
-
-
-@pytest.mark.parametrize("published", [False, True])
-def test_operations_of_darts_are_trained_offline_by_adam_if_published(published, monkeypatch):
-    fitted = []
-
-    def fit(model, data, recipe, search=None, **others):
-        fitted.append((search, recipe))
-        return model
-
-    monkeypatch.setattr(chrysalis, "fit", fit)
-    monkeypatch.setattr(chrysalis, "load", lambda *_: (samples((8, 8, 3)), None))
-    options = {"experiment": "lenet", "epochs": 1, "batch_size": 3, "published": published}
-    options = types.SimpleNamespace(**options, subset=None, vectors=None)
-    for method in ("darts1_warm", "sgd_warm", "convolution"):
-        chrysalis.run(method, "plain", 0, options)
-    offline = "adam" if published else "sgd"
-    assert fitted == [("darts1", "sgd"), (None, offline), ("sgd", "sgd"), (None, "sgd")] + [
-        (None, "sgd")
-    ]
 
 
 def test_published_k_layers_are_of_the_shape_of_the_convolutions():

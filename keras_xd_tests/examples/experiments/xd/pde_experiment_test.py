@@ -11,22 +11,11 @@ import pytest
 import keras_xd
 from keras_xd_tests import example_scripts
 
-SMALL = ("--epochs", "2", "--train", "6", "--test", "2", "--batch-size", "6")
-TINY = ("--width", "3", "--modes", "3")
-
-
 with example_scripts.on_path():
     pde = importlib.import_module("datasets.pde")
     experiment = importlib.import_module("experiments.xd.pde_experiment")
     names = ("burgers", "darcy", "navier_stokes")
     scripts = {name: importlib.import_module(f"experiments.xd.{name}") for name in names}
-
-
-@pytest.fixture
-def one_block(monkeypatch):
-    """Give all networks one block, not four."""
-    smaller = functools.partial(keras_xd.models.fno, blocks=1)
-    monkeypatch.setattr(keras_xd.models, "fno", smaller)
 
 
 def test_batches_of_symmetries_follow_from_seed_epoch_and_batch(rng):
@@ -62,27 +51,6 @@ def test_decay_is_part_of_the_gradient():
         optimizer.apply([keras.ops.convert_to_tensor(gradient, "float32")], [weight])
         np.testing.assert_allclose(weight, expected, atol=1e-6)
         assert type(optimizer).from_config(optimizer.get_config()).decay == 0.5
-
-
-def test_networks_are_evaluated_at_other_sizes(one_block, tmp_path):
-    """A copy for another size has another error there, and at its own size the same one."""
-    arguments = [*SMALL, *TINY, "--recipe", "operator", "--methods", "XD", "--resolution", "16"]
-    arguments += ["--also-at", "16", "32", "--output", str(tmp_path)]
-    (record,) = scripts["burgers"].main(arguments)
-    assert list(record["elsewhere"]) == ["16", "32"]
-    np.testing.assert_allclose(record["elsewhere"]["16"], record["errors"], rtol=1e-4)
-    finer = record["elsewhere"]["32"]
-    assert len(finer) == 2 and finer[-1] != record["error"] and finer[-1] < 10
-    text = (tmp_path / "burgers.md").read_text()
-    mean = np.mean(finer)
-    row = f"| 32, trained at 16 | operator | 2 | XD | 1 | {finer[-1]:.4f} | {mean:.4f} |"
-    assert row in text
-    # What normalizes each point of Darcy flow is had at other points, too.
-    arguments = [*SMALL, *TINY, "--methods", "FNO", "--resolution", "9", "--also-at", "9", "17"]
-    arguments += ["--nodes", "17", "--output", str(tmp_path)]
-    (record,) = scripts["darcy"].main(arguments)
-    np.testing.assert_allclose(record["elsewhere"]["9"], record["errors"], rtol=1e-4)
-    assert record["elsewhere"]["17"][-1] == pytest.approx(record["error"], rel=0.2)
 
 
 def test_statistics_of_each_point_are_had_between_the_points():
