@@ -17,8 +17,7 @@ TESTS = pathlib.Path(__file__).parent
 SETTINGS = {
     "KERAS_BACKEND": "tensorflow",
     "TF_ENABLE_ONEDNN_OPTS": "1",  # some processors have no channels-first convolution without it
-    **dict.fromkeys((f"TF_NUM_{name}_THREADS" for name in ("INTRAOP", "INTEROP")), "1"),
-    "OPENBLAS_NUM_THREADS": "1",
+    **{f"{name}_THREADS": "1" for name in ("TF_NUM_INTRAOP", "TF_NUM_INTEROP", "OPENBLAS_NUM")},
     "MPLBACKEND": "Agg",
     "JAX_ENABLE_X64": "1",  # or float64 is float32
 }
@@ -46,11 +45,10 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_runtest_setup(item):
-    marker = item.get_closest_marker("tensorflow")
-    if marker is not None and BACKEND != "tensorflow":
+    if BACKEND != "tensorflow" and (marker := item.get_closest_marker("tensorflow")):
         pytest.skip(f"TensorFlow alone: {marker.args[0]}")
-    if item.get_closest_marker("real_data") is not None and not _real_data(item).exists():
-        pytest.skip(f"real data: {_real_data(item)} does not exist")
+    if item.get_closest_marker("real_data") and not (path := _real_data(item)).exists():
+        pytest.skip(f"real data: {path} does not exist")
 
 
 def _real_data(item):
@@ -58,9 +56,7 @@ def _real_data(item):
     return pathlib.Path(os.environ.get(variable, f"${variable}"), *parts)
 
 
-@pytest.fixture
-def data_path(request):
-    return _real_data(request.node)
+data_path = pytest.fixture(lambda request: _real_data(request.node), name="data_path")
 
 
 @pytest.fixture(scope="session")
