@@ -64,15 +64,13 @@ RUNS = {
         ("xd_windowed",),
     ),
     "dnarch": ("dnarch", 8, f"cifar10 {DNARCH} --size 8", ("KRWD",)),
-    "expressions": ("dnarch", 8, f"listops {DNARCH} --subset 7", ("plain",)),
-    "pressures": ("dnarch", 8, f"darcy {DNARCH} --size 8 --subset 10", ("plain",)),
     "kernel_sizes": (
         *("kernel_sizes", 8, f"cifar10 {DNARCH} --size 8 --sizes 3 7 --architecture-rates 0.1"),
         ("fixed 3", "fixed 7", *(f"learned from {n}, rate 0.1" for n in (3, 7)), "separable"),
     ),
     "pruned_resnet": (
         *("pruned_resnet", 32, "--size 8 --width 8 --subset 8 --test-subset 6 --batch-size 4"),
-        ("masked", "taylor", "narrow"),
+        ("taylor", "narrow"),
     ),
     "transfer": (
         *("chrysalis", 4, f"--experiment transfer --kinds permuted {CHRYSALIS}"),
