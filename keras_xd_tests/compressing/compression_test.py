@@ -298,9 +298,9 @@ def test_latency_is_measured_in_the_runtime(runtime):
 @pytest.mark.parametrize("of_whole", [1.0, 0.0])
 def test_a_latency_target(monkeypatch, of_whole):
     def milliseconds(self, x, *models):
-        layers_alone = [of_whole or float(len(model.layers) < 3) for model in models]
+        scales = [of_whole or float(len(model.layers) < 3) for model in models]
         costs = [keras_xd.complexity(model) / 1e5 for model in models]
-        return [1 + scale * cost for scale, cost in zip(layers_alone, costs, strict=True)]
+        return [1 + scale * cost for scale, cost in zip(scales, costs, strict=True)]
 
     monkeypatch.setattr(LatencyTable, "_milliseconds", milliseconds)
     model, (x, y) = dense((512, 512), 512), vectors(4, 512)

@@ -187,7 +187,7 @@ def test_a_failed_run_leaves_the_others():
 
 
 @pytest.mark.filterwarnings("ignore:.*failed and is left out:RuntimeWarning")
-@pytest.mark.parametrize("value", [[1.0, 2.0], {"a": True}])
+@pytest.mark.parametrize("value", [[1.0, 2.0], {"a": "b"}, None, {"a": True}])
 def test_what_is_no_number_is_refused(value):
     bench = Bench()
     bench.task = Task(bench.build, bench.fit, lambda model: value)
