@@ -19,7 +19,7 @@ from keras_xd.compressing.latency import RUNTIMES, LatencyTable
 from keras_xd.compressing.report import CompressionReport, LayerCut
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
-from keras_xd.core.searchable import check_finite, named_layers
+from keras_xd.core.searchable import check_finite, flatten_layers, named_layers
 from keras_xd.core.warning_location import stacklevel
 from keras_xd.finalizing.report import SearchReport
 from keras_xd.graph import cloning, cost
@@ -531,7 +531,8 @@ def _lost(metric, first, last):
 def _unfolded_alike(model, x):
     """Return a copy of a model with layers of layers unfolded if the outputs for `x` stay."""
     found = unfolded(model)
-    if x is None:
+    names, left = ({layer.name for layer in flatten_layers(one)} for one in (model, found))
+    if x is None or names == left:  # nothing was unfolded
         return found
     some = keras.tree.map_structure(lambda value: value[:8], x)
     outputs = [keras.tree.flatten(one(some, training=False)) for one in (model, found)]
