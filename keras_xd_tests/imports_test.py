@@ -42,6 +42,7 @@ ORDER = (
     "keras_xd.auto",
     "keras_xd.searching",
     "keras_xd.compressing",
+    "keras_xd.rewriting.forecast",  # of all that makes another model of one
     "keras_xd.evaluation",
     "keras_xd.models",
     "keras_xd",

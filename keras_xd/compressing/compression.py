@@ -25,6 +25,7 @@ from keras_xd.finalizing.report import SearchReport
 from keras_xd.graph import cloning, cost
 from keras_xd.graph.channel_units import HEADS, SIZES, ChannelUnits, unfolded
 from keras_xd.graph.sequence_counts import products_of_heads
+from keras_xd.graph.size_counts import tensor_bytes, weight_bytes
 from keras_xd.rewriting.candidates import check_graph, reason_of_state
 from keras_xd.training import checks
 from keras_xd.training.callbacks.non_finite import RaiseOnNonFinite
@@ -565,16 +566,18 @@ def _factors(model, units, measure):
 def _counts(layer, shape):
     """Return the sizes of a layer, 0 of none."""
     if layer is None:
-        return dict.fromkeys(("channels", "heads", "parameters", "multiply_adds"), 0)
+        return dict.fromkeys(("channels", "heads", "parameters", "multiply_adds", "memory"), 0)
     several = isinstance(shape[0], (list, tuple))
     tensors = [keras.KerasTensor(one) for one in (shape if several else [shape])]
     apart = not several or type(layer) in HEADS
     spec = layer.compute_output_spec(*(tensors if apart else [tensors]))
-    outputs = keras.tree.flatten(spec)[0].shape
+    outputs = keras.tree.flatten(spec)[0]
     axis = 1 if getattr(layer, "data_format", None) == "channels_first" else -1
+    held = 0 if None in outputs.shape[1:] else tensor_bytes(outputs.shape[1:], outputs.dtype)
     return {
-        "channels": outputs[axis],
+        "channels": outputs.shape[axis],
         "heads": getattr(layer, HEADS.get(type(layer), ("",))[0], None),
         "parameters": layer.count_params(),
         "multiply_adds": cost.multiply_adds(layer, shape),
+        "memory": weight_bytes(layer) + held,
     }

@@ -18,11 +18,14 @@ class LayerCut(LayerChange):
             where nothing is left.
         channels_before, channels_after: numbers of output channels.
         heads_before, heads_after: numbers of heads of attention.
+        memory_before, memory_after: bytes of weights and outputs.
         milliseconds_before, milliseconds_after: of the layer by itself, if the target is a latency.
     """
 
     channels_before: int
     channels_after: int
+    memory_before: int
+    memory_after: int
     heads_before: int | None = None
     heads_after: int | None = None
     milliseconds_before: float | None = None

@@ -1,12 +1,16 @@
 """Cost of a rewritten model, searched and finalized, before anything is built."""
 
 import dataclasses
+import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 
+from keras_xd.compressing.compression import compress
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import named_layers
 from keras_xd.core.tables import aligned, pair
 from keras_xd.core.type_aliases import Radix, Selection
 from keras_xd.graph.cost import complexity, uncounted_layers
@@ -96,12 +100,16 @@ def forecast(
     only: Selection = None,
     skip: Selection = None,
     form: str = "auto",
+    target: Mapping[str, float] | None = None,
     **layer_options: Any,
 ) -> Forecast:
     """Return what `rewrite` with the same arguments would make of a model, without building it.
 
     Nothing but sizes is computed: no weight of the new model is made, so that the cost of a search
     on a large model is known in seconds and before any memory is asked for.
+
+    With `target` it is what `compress` would leave of a trained model, layer by layer, by the norms
+    of its filters, as no samples are given. With samples `compress(…, epochs=0)` tells it.
 
     Args:
         model: a built model, as in `rewrite`.
@@ -110,10 +118,15 @@ def forecast(
             layer the smaller one, as `finalize` measures times only of what has been searched. It
             takes another form only where that is faster, at most twice as large unless this one
             takes more than 1.5 times as long.
+        target: a share of the multiply–adds or parameters, as in `compress`, given alone.
 
     Returns:
         A `Forecast`, with the sizes of the model, of the search space and of what `finalize` would
-        make of it side by side.
+        make of it side by side; with a `target`, of the model and of what is left of it.
+
+    Raises:
+        ValueError: as `rewrite` or `compress`; for a `target` that is not given alone, or that is a
+            latency, for which `compress` has an example input.
 
     Warns:
         UserWarning: as `keras_xd.complexity`, for layers without a count.
@@ -137,6 +150,9 @@ def forecast(
     validation.one_of(form, KEEPS, "form")
     given = {"operations": operations, "depth": depth, "radix": radix, "padding": padding}
     options = {**layer_options, **given}
+    if target is not None:
+        changed = {"to": to, "only": only, "skip": skip, "form": form, **options}
+        return _of_target(model, target, changed)
     model = without_weight_normalization(model)
     _, plan = planned(model, to, options, only, skip, no_forecast=True)
     found, chosen = plan.found, plan.chosen
@@ -163,6 +179,30 @@ def forecast(
         **{f"{name}_after": value for name, value in after.items()},
         uncounted=tuple(uncounted_layers(model)),
     )
+
+
+def _of_target(model, target, others):
+    """Return the forecast of what `compress` leaves of a model."""
+    defaults = inspect.signature(forecast).parameters
+    for name, value in others.items():
+        if name not in defaults or value != defaults[name].default:
+            raise ValueError(
+                "`target` tells what is cut of a model that is not rewritten: give nothing beside "
+                f"it. Received: target={dict(target)!r}, {name}={value!r}"
+            )
+    result = compress(model, target=target, importance="magnitude", epochs=0, verbose=0)
+    names = {field.name for field in dataclasses.fields(LayerForecast)}
+    cuts = [vars(row) for row in result.report.rows]
+    rows = [LayerForecast(**{k: v for k, v in cut.items() if k in names}) for cut in cuts]
+    counts: dict[str, Any] = {}
+    for when, one in (("before", model), ("after", result.model)):
+        counts[f"parameters_{when}"] = one.count_params()
+        counts[f"multiply_adds_{when}"] = _known_complexity(one)
+        layers, held = dict(named_layers(one)), weight_bytes(one)
+        for row in rows:
+            held += getattr(row, f"memory_{when}") - weight_bytes(layers.get(row.name))
+        counts[f"memory_{when}"] = held
+    return Forecast(tuple(rows), **counts, uncounted=tuple(uncounted_layers(model)))
 
 
 def _total(name, before, rows, when):

@@ -354,6 +354,34 @@ def test_wrong_arguments(changes, message):
         keras_xd.compress(given.pop("model"), given.pop("x"), given.pop("y"), verbose=0, **given)
 
 
+@pytest.mark.parametrize("measure", ["multiply_adds", "parameters"])
+def test_forecasts_of_targets_are_what_is_left(measure):
+    model, target = randomized(residual()), {measure: 0.5}
+    found = keras_xd.forecast(model, target=target)
+    small = keras_xd.compress(model, target=target, importance="magnitude", epochs=0, verbose=0)
+    assert found.parameters_after == small.model.count_params() < model.count_params()
+    assert found.multiply_adds_after == keras_xd.complexity(small.model)
+    rows = {row.name: row for row in found.rows}
+    assert {name for name, row in rows.items() if row.left_because} == set(small.report.left)
+    assert "head" in small.report.left and "left: " in str(found)
+    outputs = sum(np.prod(small.model.get_layer(name).output.shape[1:]) for name in rows)
+    assert found.memory_after == 4 * (small.model.count_params() + outputs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"target": {"parameters": 0.5}, "depth": 2}, "nothing beside .*depth=2"),
+        ({"target": {"parameters": 0.5}, "channel_gates": True}, "beside .*channel_gates=True"),
+        ({"target": {"latency": 0.5}}, "example input"),
+        ({"target": {"parameters": 1e-6}}, "what can be reached"),
+    ],
+)
+def test_forecasts_of_wrong_targets(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        keras_xd.forecast(residual(), **arguments)
+
+
 @of_keras
 def test_training_samples_that_validate_are_told_of():
     model, (x, y) = dense(), vectors()
