@@ -30,7 +30,7 @@ from datasets import digits, images
 from datasets.batches import ImageBatches, normalize
 
 import keras_xd
-from keras_xd.graph.runtimes import FORMATS, litert_runner, onnx_session, written
+from keras_xd.graph.runtimes import FORMATS, opened, written
 
 BATCHES, PART, CALIBRATION = (1, 32), 100, 256
 START = reporting.RESULTS / "resnet20_cifar10.weights.h5"
@@ -85,24 +85,10 @@ def cycle(model, train, index, epochs):
 CASES = {"digits": of_digits, "resnet20": of_resnet20}
 
 
-def opened(path, runtime):
-    """Return a function that runs a file on a batch."""
-    if runtime == "onnx":
-        session, (name,) = onnx_session(path)
-        return lambda x: session.run(None, {name: x})[0]
-    if runtime == "litert":
-        runner, (name,) = litert_runner(path)
-        return lambda x: next(iter(runner(**{name: x}).values()))
-    import openvino
-
-    compiled = openvino.compile_model(path, "CPU", {"INFERENCE_NUM_THREADS": 1})
-    return lambda x: next(iter(compiled([x]).values()))
-
-
 def accuracy(run, test):
     """Return the percentage of test images that are classified rightly."""
     x, y = test
-    parts = [run(x[start : start + PART]) for start in range(0, len(x) - len(x) % PART, PART)]
+    parts = [run(x[start : start + PART])[0] for start in range(0, len(x) - len(x) % PART, PART)]
     found = np.concatenate(parts).argmax(-1)
     return 100 * float(np.mean(found == y[: len(found)]))
 

@@ -164,10 +164,24 @@ def caller(model: keras.Model, x: object, runtime: str, folder: str) -> Callable
         model.export(path, runtime, False, signature)
     else:
         kind.write(model, path, signature)
-    open_file = {"onnx": onnx_session, "litert": litert_runner}[runtime]
-    runner, names = open_file(path)
-    named = dict(zip(names, keras.tree.flatten(x), strict=True))
-    return (lambda: runner.run(None, named)) if runtime == "onnx" else (lambda: runner(**named))
+    run = opened(path, runtime)
+    return lambda: run(x)
+
+
+def opened(path: str, runtime: str) -> Callable:
+    """Return a function of a batch that runs a file in `"onnx"`, `"litert"` or `"openvino"`."""
+    if runtime == "openvino":
+        import openvino
+
+        compiled = openvino.compile_model(path, "CPU")
+        return lambda x: list(compiled(keras.tree.flatten(x)).values())
+    runner, names = {"onnx": onnx_session, "litert": litert_runner}[runtime](path)
+
+    def run(x):
+        named = dict(zip(names, keras.tree.flatten(x), strict=True))
+        return runner.run(None, named) if runtime == "onnx" else list(runner(**named).values())
+
+    return run
 
 
 def write_onnx(model, path, signature, **kwargs):
