@@ -151,8 +151,8 @@ def forecast(
     given = {"operations": operations, "depth": depth, "radix": radix, "padding": padding}
     options = {**layer_options, **given}
     if target is not None:
-        changed = {"to": to, "only": only, "skip": skip, "form": form, **options}
-        return _of_target(model, target, changed)
+        others = {"to": to, "only": only, "skip": skip, "form": form, **options}
+        return _of_target(model, target, others)
     model = without_weight_normalization(model)
     _, plan = planned(model, to, options, only, skip, no_forecast=True)
     found, chosen = plan.found, plan.chosen
