@@ -15,7 +15,7 @@ from keras import ops
 from keras_xd import auto, one_call
 from keras_xd.compressing import allocation, training
 from keras_xd.compressing.importance import METHODS, magnitude, taylor
-from keras_xd.compressing.latency import RUNTIMES, LatencyTable
+from keras_xd.compressing.latency import MEASURED, RUNTIMES, LatencyTable
 from keras_xd.compressing.report import CompressionReport, LayerCut
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
@@ -23,7 +23,7 @@ from keras_xd.core.searchable import check_finite, flatten_layers, named_layers
 from keras_xd.core.warning_location import stacklevel
 from keras_xd.finalizing.report import SearchReport
 from keras_xd.graph import cloning, cost
-from keras_xd.graph.channel_units import HEADS, SIZES, ChannelUnits, unfolded
+from keras_xd.graph.channel_units import HEADS, ChannelUnits, unfolded
 from keras_xd.graph.sequence_counts import products_of_heads
 from keras_xd.graph.size_counts import tensor_bytes, weight_bytes
 from keras_xd.rewriting.candidates import check_graph, reason_of_state
@@ -446,7 +446,7 @@ class _Compression:
             for when, (one, at), count in zip(("before", "after"), pairs, counts, strict=True):
                 row |= {f"{key}_{when}": value for key, value in count.items()}
                 row[f"kind_{when}"] = "removed" if one is None else type(one).__name__
-                if self.table is not None and type(layer) in (*SIZES, *cost.DEPTHWISE):
+                if self.table is not None and type(layer) in MEASURED:
                     row[f"milliseconds_{when}"] = (
                         0.0 if one is None else self.table.of_layer(one, at)
                     )

@@ -16,12 +16,13 @@ import numpy as np
 from keras_xd.compressing.allocation import Term
 from keras_xd.core.configured import config_with_functions
 from keras_xd.graph import channel_groups, cost
-from keras_xd.graph.channel_units import SIZES, ChannelUnits
+from keras_xd.graph.channel_units import HEADS, SIZES, ChannelUnits
 from keras_xd.graph.runtimes import caller
 
 RUNTIMES = ("tensorflow", "onnx", "litert")
 # Shares of the input and output channels at which a layer is measured.
 SHARES = ((1, 1), (1, 0.5), (0.5, 1), (0.5, 0.5), (0.25, 0.25))
+MEASURED = (*SIZES, *cost.DEPTHWISE, *HEADS)
 MOST, SECONDS = 200, 0.1  # calls and seconds of a measurement
 
 
@@ -60,15 +61,18 @@ class LatencyTable:
         """Return the parts of the latency of a model, and the milliseconds of layers by their ids.
 
         A layer takes `a + b·inputs + c·outputs + d·inputs·outputs`, fitted to the table. What
-        other layers take is in proportion to the channels that these give out.
+        other layers take is in proportion to the channels that these give out. The outputs of
+        attention are its heads.
         """
-        read = {id(s.layer): s for s in units.slots.values() if s.reads}
-        made = {id(s.layer): s for s in units.slots.values() if _makes(s)}
+        slots = units.slots.values()
+        read = {id(s.layer): s for s in slots if s.reads and not s.heads}
+        made = {id(s.layer): s for s in slots if _makes(s)}
+        made |= {id(s.layer): s for s in slots if s.heads and _makes(s)}
         terms: list[Term] = []
         found: dict[int, float] = {}
         places = []
         for _, layer, shape, times in cost.model_calls(model):
-            if type(layer) not in (*SIZES, *cost.DEPTHWISE) or id(layer) not in made:
+            if type(layer) not in MEASURED or id(layer) not in made:
                 continue
             after = made[id(layer)]
             before = read.get(id(layer), after)
@@ -83,8 +87,9 @@ class LatencyTable:
             ):
                 terms.append(Term(layer, times * float(factor) / divisor, part))
             found[id(layer)] = found.get(id(layer), 0.0) + times * values[0]
-            outputs = layer.compute_output_shape(shape)
-            places.append((layer, after, times * math.prod(outputs[1:]) / size))
+            if type(layer) not in HEADS:
+                outputs = layer.compute_output_shape(shape)
+                places.append((layer, after, times * math.prod(outputs[1:]) / size))
         sum_of_layers, whole = sum(found.values()), self.whole(model)
         scale, rest = min(1.0, whole / sum_of_layers), max(0.0, whole - sum_of_layers)
         terms = [dataclasses.replace(term, factor=scale * term.factor) for term in terms]
@@ -94,19 +99,24 @@ class LatencyTable:
 
     def of_layer(self, layer: keras.layers.Layer, shape: Any, inputs=1.0, outputs=1.0) -> float:
         """Return the milliseconds of a layer with shares of its input and output channels."""
-        config, shape = config_with_functions(layer), [self.batch, *shape[1:]]
-        if type(layer) in SIZES:
-            name = SIZES[type(layer)]
-            config[name] = max(1, round(outputs * config[name]))
-        if type(layer) is not keras.layers.Embedding:
-            axis = channel_groups.channel_axis(layer, len(shape))
-            shape[axis] = max(1, round(inputs * shape[axis]))
+        config = config_with_functions(layer)
+        kind = type(layer)
+        shapes = [[self.batch, *one[1:]] for one in (shape if kind in HEADS else [shape])]
+        sizes = HEADS.get(kind) or ((SIZES[kind],) if kind in SIZES else ())
+        least = min((config[name] for name in sizes), default=0)  # heads of keys are shared
+        for name in sizes:
+            config[name] = config[name] // least * max(1, round(outputs * least))
+        if kind is not keras.layers.Embedding:
+            for one in shapes:
+                axis = channel_groups.channel_axis(layer, len(one))
+                one[axis] = max(1, round(inputs * one[axis]))
         config["name"] = None
-        key = repr((type(layer), config, shape))
+        key = repr((kind, config, shapes))
         if key not in self.known:
-            tensor = keras.Input(batch_shape=shape)
-            model = keras.Model(tensor, type(layer).from_config(config)(tensor))
-            taken = self._milliseconds(np.zeros(shape, tensor.dtype), model)[0]
+            tensors = [keras.Input(batch_shape=one) for one in shapes]
+            model = keras.Model(tensors, kind.from_config(config)(*tensors))
+            x = [np.zeros(tensor.shape, tensor.dtype) for tensor in tensors]
+            taken = self._milliseconds(x, model)[0]
             self.known[key] = max(taken - self.overhead, 0.05 * taken)
         return self.known[key]
 

@@ -316,6 +316,30 @@ def test_a_latency_target(monkeypatch, of_whole):
     assert all(row.milliseconds_before is not None for row in result.report.rows)
 
 
+@pytest.mark.parametrize(
+    "layer", [layers.MultiHeadAttention(8, 16), layers.GroupQueryAttention(16, 8, 4)]
+)
+def test_latency_of_heads(monkeypatch, layer):
+    """Latencies that are multiply–adds have no term that the table leaves out."""
+    monkeypatch.setattr(
+        LatencyTable, "_milliseconds", lambda self, x, *models: [*map(keras_xd.complexity, models)]
+    )
+    x = inputs = keras.Input((16, 32))
+    x = layers.LayerNormalization()(x + layer(x, x))
+    x = layers.Dense(32, "relu")(layers.GlobalAveragePooling1D()(x))
+    model = randomized(keras.Model(inputs, layers.Dense(3)(x)))
+    model.compile("sgd", "mse")
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(4, *shape)).astype("float32") for shape in ((16, 32), (3,)))
+    result = keras_xd.compress(model, x, y, target={"latency": 0.5}, epochs=0, verbose=0)
+    given, small = (row.milliseconds for row in result.report.models.rows)
+    assert 0.4 < small / given <= 0.51
+    assert small == keras_xd.complexity(result.model)
+    (row,) = [row for row in result.report.rows if row.heads_before]
+    assert row.milliseconds_before == given - 32 * 32 - 3 * 32
+    assert row.heads_after in (2, 4) and row.milliseconds_after < 0.55 * row.milliseconds_before
+
+
 def unknown_sizes():
     x = inputs = keras.Input((None, None, 3))
     x = layers.GlobalAveragePooling2D()(layers.Conv2D(8, 3)(layers.Conv2D(8, 3)(x)))
