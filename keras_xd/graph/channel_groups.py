@@ -1,6 +1,5 @@
-"""Internal channels of a graph: made by some layers, read by others alone."""
+"""Operations that treat each channel by itself."""
 
-import dataclasses
 import functools
 from collections.abc import Callable
 
@@ -8,9 +7,8 @@ import keras
 from keras import layers, ops
 
 from keras_xd.graph import cloning
-from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE
+from keras_xd.graph.cost import DEPTHWISE
 
-PRODUCERS = (*CONVOLUTIONS[:2], layers.Dense)
 _ELEMENTWISE = (
     layers.Dropout,
     layers.GaussianDropout,
@@ -78,119 +76,16 @@ _KEEPS_CHANNELS_APART = {
 }
 
 
-@dataclasses.dataclass
-class Channels:
-    """The channels of one or several tensors, which are masked together or not at all."""
-
-    size: int
-    free: bool
-    producers: list = dataclasses.field(default_factory=list)
-    consumers: list = dataclasses.field(default_factory=list)
-    members: list = dataclasses.field(default_factory=list)
-
-
 def pools_channels_alone(layer: layers.Layer) -> bool:
     """Return whether a layer is a global pooling whose channels are last."""
     return type(layer) in GLOBAL_POOLING and layer.data_format == "channels_last"
 
 
-def find_channels(
-    model: keras.Model,
-    able: Callable[[layers.Layer], bool],
-    shared: Callable[[layers.Layer], bool],
-) -> list[Channels]:
-    """Return the internal channels of a graph, a list of `Channels` in the order of their
-    makers.
-    """
-    trace, groups = cloning.Trace(model), _Groups()
-    for call in trace.calls:
-        operation, tensors = call.operation, call.tensors
-        once = not shared(operation)
-        cuttable = isinstance(operation, layers.Layer) and able(operation)
-        maker = isinstance(operation, PRODUCERS) and getattr(operation, "groups", 1) == 1
-        if cuttable and once and maker and len(tensors) == 1:
-            groups.end_and_start(call)
-            continue
-        axis = channel_axis_after(call, [groups.axis_of(tensor) for tensor in tensors])
-        if isinstance(operation, DEPTHWISE):
-            axis = axis if once and cuttable else None
-        elif isinstance(operation, layers.BatchNormalization):
-            axis = axis if once else None
-        if axis is None:
-            groups.hold(call)
-        else:
-            groups.pass_on(call, axis)
-    return groups.internal(trace.view.outputs)
-
-
-class _Groups:
-    """The channels of the tensors of a graph, filled call by call."""
-
-    def __init__(self):
-        self.groups = []
-        self._known = {}  # id of a tensor -> its `Channels` and their axis
-
-    def axis_of(self, tensor):
-        """Return the axis of the channels of a tensor."""
-        return self._of(tensor)[1]
-
-    def end_and_start(self, call):
-        """Add a layer that reads all channels of its input and makes new ones."""
-        layer, (tensor,), (output,) = call.operation, call.tensors, call.outputs
-        group, axis = self._of(tensor)
-        if axis == channel_axis(layer, len(tensor.shape)):
-            group.consumers.append(layer)
-        else:
-            group.free = False
-        axis = channel_axis(layer, len(output.shape))
-        self._start(output, axis, is_elementwise(layer.activation), [layer])
-
-    def hold(self, call):
-        """Add a call that mixes, changes or fixes the channels of its inputs."""
-        for tensor in call.tensors:
-            self._of(tensor)[0].free = False
-        for output in call.outputs:
-            self._start(output, len(output.shape) - 1, free=False)
-
-    def pass_on(self, call, axis):
-        """Add a call whose output has the channels of its inputs, on an axis."""
-        found = {id(group): group for group, _ in map(self._of, call.tensors)}
-        first, *others = found.values()
-        if any(other.size != first.size for other in others):
-            self.hold(call)
-            return
-        for other in others:
-            self._join(first, other)
-        if isinstance(call.operation, DEPTHWISE):
-            first.members.append(call.operation)
-        self._known[id(call.outputs[0])] = first, axis
-
-    def internal(self, outputs):
-        """Return the groups with consumers that neither an output nor another call fixes."""
-        for tensor in outputs:
-            self._of(tensor)[0].free = False
-        return [g for g in self.groups if g.free and g.consumers and g.size > 1]
-
-    def _of(self, tensor):
-        if id(tensor) not in self._known:  # an input of the model
-            self._start(tensor, len(tensor.shape) - 1, free=False)
-        return self._known[id(tensor)]
-
-    def _start(self, tensor, axis, free, producers=()):
-        group = Channels(tensor.shape[axis], free, list(producers))
-        self.groups.append(group)
-        self._known[id(tensor)] = group, axis
-
-    def _join(self, group, other):
-        """Make the channels `other` a part of `group`."""
-        group.free = group.free and other.free
-        group.producers += other.producers
-        group.consumers += other.consumers
-        group.members += other.members
-        self.groups = [known for known in self.groups if known is not other]
-        for key, (known, axis) in self._known.items():
-            if known is other:
-                self._known[key] = group, axis
+def keeps_channels_apart(operation: keras.Operation) -> bool:
+    """Return whether an operation without a kernel may treat each channel by itself."""
+    return isinstance(operation, _elementwise_operations()) or (
+        type(operation) in _KEEPS_CHANNELS_APART or is_product(operation)
+    )
 
 
 def channel_axis_after(call: cloning.OperationCall, axes: list[int | None]) -> int | None:

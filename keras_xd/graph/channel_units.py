@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -20,6 +21,7 @@ SIZES = {
     layers.Dense: "units",
     layers.Embedding: "output_dim",
 }
+PRODUCERS = (*CONVOLUTIONS[:2], layers.Dense)
 # Arguments that tell the number of heads, by the class.
 HEADS = {
     layers.MultiHeadAttention: ("num_heads",),
@@ -70,6 +72,15 @@ class Group:
     def heads(self) -> bool:
         """Whether the units are heads of attention."""
         return any(slot.heads for slot in self.slots)
+
+
+@dataclasses.dataclass
+class Channels:
+    """All channels of some tensors, with the layers that make, keep and read them."""
+
+    producers: list = dataclasses.field(default_factory=list)
+    members: list = dataclasses.field(default_factory=list)
+    consumers: list = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
@@ -432,6 +443,47 @@ class ChannelUnits:
         if type(operation) is not layers.Flatten:
             self.axes[call.key] = [(axis, units), made]
         return made
+
+
+def internal_channels(
+    model: keras.Model,
+    able: Callable[[keras.layers.Layer], bool],
+    shared: Callable[[keras.layers.Layer], bool],
+) -> list[Channels]:
+    """Return the channels that some layers of a graph make, and others alone read, as wholes.
+
+    Between them are layers that treat each channel by itself, and products.
+
+    Args:
+        model: the graph.
+        able: whether a convolution or dense layer may make, keep or read such channels.
+        shared: whether a layer is called more than once.
+    """
+
+    def passes(layer):
+        if isinstance(layer, (*PRODUCERS, *DEPTHWISE)):
+            return able(layer) and not shared(layer)
+        once = not isinstance(layer, layers.BatchNormalization) or not shared(layer)
+        return once and channel_groups.keeps_channels_apart(layer)
+
+    operations = [call.operation for call in cloning.Trace(model).calls]
+    units = ChannelUnits(
+        model, {id(x): "it is no place of masks" for x in operations if not passes(x)}
+    )
+    found = []
+    for group in units.groups:
+        inside = all(any(slot.layer is x for x in operations) for slot in group.slots)
+        if not inside or any(len(s.units) != len(group.units) for s in group.slots):
+            continue
+        channels = Channels()
+        for slot in group.slots:
+            kept = channels.members if isinstance(slot.layer, DEPTHWISE) else channels.producers
+            part = channels.consumers if slot.reads else kept
+            if not isinstance(slot.layer, layers.BatchNormalization) and slot.layer not in part:
+                part.append(slot.layer)
+        if channels.consumers and len(group.units) > 1:
+            found.append(channels)
+    return found
 
 
 def unfolded(model: keras.Model) -> keras.Model:

@@ -7,7 +7,8 @@ from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.configured import config_with_functions
 from keras_xd.core.searchable import is_graph, named_layers
-from keras_xd.graph import channel_groups, cloning, residual_blocks
+from keras_xd.graph import cloning, residual_blocks
+from keras_xd.graph.channel_units import internal_channels
 from keras_xd.layers.masked import masks as mask_functions
 from keras_xd.layers.masked.relative_mask import RelativeMask
 from keras_xd.rewriting.candidates import Candidate, check_graph, find_candidates
@@ -159,7 +160,7 @@ def _sites(graphs, able, shared, options):
             able_here = filter(able, graph.layers)
             kernels += [x for x in able_here if max(getattr(x, "kernel_size", (1,))) > 1]
         if "width" in options.masks:
-            widths += channel_groups.find_channels(graph, able, shared)
+            widths += internal_channels(graph, able, shared)
         if "depth" in options.masks:
             groups = collections.defaultdict(list)
             for block in residual_blocks.find_blocks(graph, able):

@@ -4,13 +4,13 @@ import keras
 import pytest
 from keras import layers
 
-from keras_xd.graph import channel_groups, cloning
+from keras_xd.graph import channel_units, cloning
 
 
 def found(model, able=lambda layer: True):
     """`(producers, members, consumers)` of each group, by names."""
     _, counts = cloning.traces(model)
-    groups = channel_groups.find_channels(model, able, lambda layer: counts[id(layer)] > 1)
+    groups = channel_units.internal_channels(model, able, lambda layer: counts[id(layer)] > 1)
     return [
         tuple([layer.name for layer in part] for part in (g.producers, g.members, g.consumers))
         for g in groups
