@@ -15,7 +15,7 @@ import numpy as np
 
 from keras_xd.compressing.allocation import Term
 from keras_xd.core.configured import config_with_functions
-from keras_xd.graph import channel_groups, cost
+from keras_xd.graph import channelwise, cost
 from keras_xd.graph.channel_units import HEADS, SIZES, ChannelUnits
 from keras_xd.graph.runtimes import caller
 
@@ -108,7 +108,7 @@ class LatencyTable:
             config[name] = config[name] // least * max(1, round(outputs * least))
         if kind is not keras.layers.Embedding:
             for one in shapes:
-                axis = channel_groups.channel_axis(layer, len(one))
+                axis = channelwise.channel_axis(layer, len(one))
                 one[axis] = max(1, round(inputs * one[axis]))
         config["name"] = None
         key = repr((kind, config, shapes))

@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core.searchable import is_graph
-from keras_xd.graph import channel_groups, cloning
+from keras_xd.graph import channelwise, cloning
 from keras_xd.graph.skips import is_addition
 from keras_xd.layers import MaskedBranch
 from keras_xd.layers.masked.base import MaskedLayer
@@ -129,13 +129,13 @@ class _Pruning:
         if outputs is not None and len(outputs) == layer.channels_of(output.shape):
             outputs = None
         if outputs is not None:
-            axis = channel_groups.channel_axis(layer, len(output.shape))
+            axis = channelwise.channel_axis(layer, len(output.shape))
             self.kept[id(output)] = outputs, axis
         return copy(layer, call.argument.shape, inputs, outputs, scale)
 
     def _pass_on(self, call, kept):
         """Note which channels the outputs of a call have that is given some of them."""
-        axis = channel_groups.channel_axis_after(call, [axis for _, axis in kept])
+        axis = channelwise.channel_axis_after(call, [axis for _, axis in kept])
         numbers = {None if n is None else tuple(n) for n, _ in kept}
         if axis is None or len(numbers) != 1:
             raise ValueError(

@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.graph import cloning
-from keras_xd.graph.channel_groups import pools_channels_alone
+from keras_xd.graph.channelwise import pools_channels_alone
 from keras_xd.layers import StaticCCNNBlock, StaticCCNNEncoder
 
 

@@ -11,7 +11,7 @@ from keras import layers, ops
 
 from keras_xd.core.configured import config_with_functions
 from keras_xd.core.searchable import flatten_layers, is_graph, sublayers
-from keras_xd.graph import channel_groups, cloning, residual_blocks
+from keras_xd.graph import channelwise, cloning, residual_blocks
 from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
 from keras_xd.graph.sequence_counts import attention_shapes, attention_tensors
 
@@ -303,7 +303,7 @@ class ChannelUnits:
                 self._slot(layer, name, 0, units)
             return axis, units
         if kind in DEPTHWISE:
-            if axis != channel_groups.channel_axis(layer, rank):
+            if axis != channelwise.channel_axis(layer, rank):
                 return None
             self._slot(layer, "kernel", -2, units)
             units = np.repeat(units, layer.depth_multiplier)
@@ -313,7 +313,7 @@ class ChannelUnits:
             return self._moved(call, axis, units)
         if kind is layers.Permute:
             return (1 + layer.dims.index(axis), units) if axis else None
-        after = channel_groups.channel_axis_after(call, [axis])
+        after = channelwise.channel_axis_after(call, [axis])
         return None if after is None else (after, units)
 
     def _product(self, call, axis, units):
@@ -321,10 +321,10 @@ class ChannelUnits:
         layer, shape, kind = call.operation, call.tensors[0].shape, type(call.operation)
         if getattr(layer, "groups", 1) > 1:
             return None
-        last = channel_groups.channel_axis(layer, len(call.outputs[0].shape))
+        last = channelwise.channel_axis(layer, len(call.outputs[0].shape))
         if kind is layers.Embedding:
             return last, self._slot(layer, "embeddings", 1)
-        read = channel_groups.channel_axis(layer, len(shape))
+        read = channelwise.channel_axis(layer, len(shape))
         if axis != read:  # of an input nothing is known
             if not all(self._root(unit) in self.fixed for unit in units):
                 return None
@@ -373,7 +373,7 @@ class ChannelUnits:
         return len(query.shape) - 1, made
 
     def _after_activation(self, layer, units):
-        if not channel_groups.is_elementwise(layer.activation):
+        if not channelwise.is_elementwise(layer.activation):
             self._fix(units, "its activation mixes the channels")
         return units
 
@@ -464,7 +464,7 @@ def internal_channels(
         if isinstance(layer, (*PRODUCERS, *DEPTHWISE)):
             return able(layer) and not shared(layer)
         once = not isinstance(layer, layers.BatchNormalization) or not shared(layer)
-        return once and channel_groups.keeps_channels_apart(layer)
+        return once and channelwise.keeps_channels_apart(layer)
 
     operations = [call.operation for call in cloning.Trace(model).calls]
     units = ChannelUnits(
