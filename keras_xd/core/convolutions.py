@@ -75,7 +75,7 @@ def checked_arguments(
     found["data_format"] = checked_data_format(found["data_format"])
     found["use_bias"] = validation.boolean(found["use_bias"], "use_bias")
     if "groups" in found:
-        validation.channelwise(found["groups"], filters=found["filters"])
+        validation.channel_groups(found["groups"], filters=found["filters"])
     if found.get("lora_rank") is not None:
         raise ValueError(
             "LoRA is for the result of a search: `keras_xd.finalize` comes before it. "

@@ -176,7 +176,7 @@ def letters(value, allowed, name):
     return value
 
 
-def channelwise(groups, filters=None, channels=None, argument="groups"):
+def channel_groups(groups, filters=None, channels=None, argument="groups"):
     """Raise `ValueError` unless `groups` divides the numbers of channels that are given."""
     for count, name in ((filters, "filters"), (channels, "channels")):
         if count is not None and count % groups:

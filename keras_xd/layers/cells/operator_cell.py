@@ -58,7 +58,7 @@ class OperatorCell(ConfiguredLayer):
         self.affine = validation.boolean(affine, "affine")
         self.calibration_gate = validation.one_of(calibration_gate, GATES, "calibration_gate")
         self.calibration_gates = None
-        validation.channelwise(self.partial_channels, self.filters, argument="partial_channels")
+        validation.channel_groups(self.partial_channels, self.filters, argument="partial_channels")
         common = {"affine": affine, "dtype": self.dtype_policy}
         first = FactorizedReduction if self.previous_reduction else PointwiseOperation
         # A tuple, as `operations`, because TensorFlow's checkpoints reach nothing in lists.

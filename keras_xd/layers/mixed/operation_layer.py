@@ -37,8 +37,8 @@ class OperationLayer(ConfiguredLayer):
         super().__init__(**found)
         self.partial_channels = validation.positive_integer(partial_channels, "partial_channels")
         parts, name = self.partial_channels, "partial_channels"
-        validation.channelwise(parts, self.filters, argument=name)
-        validation.channelwise(self.groups, filters=self.operation_filters)
+        validation.channel_groups(parts, self.filters, argument=name)
+        validation.channel_groups(self.groups, filters=self.operation_filters)
 
     @property
     def window(self) -> tuple[int, ...]:
@@ -85,8 +85,8 @@ class OperationLayer(ConfiguredLayer):
         arguments = (input_shape, self.rank, self.data_format, self.name)
         channels, sizes = shapes.split_shape(*arguments)
         parts, name = self.partial_channels, "partial_channels"
-        validation.channelwise(parts, channels=channels, argument=name)
-        validation.channelwise(self.groups, channels=channels // parts)
+        validation.channel_groups(parts, channels=channels, argument=name)
+        validation.channel_groups(self.groups, channels=channels // parts)
         if min(self.output_sizes(sizes)) < 1:
             raise ValueError(
                 "The window of a layer with padding='valid' must fit its input. Received: "

@@ -87,7 +87,7 @@ class XDLayer(FoldedOperation):
 
     def build(self, input_shape: Shape) -> None:
         channels, sizes = self._split_shape(input_shape)
-        validation.channelwise(self.groups, channels=channels)
+        validation.channel_groups(self.groups, channels=channels)
         self.geometry, self.plans = self._sizes(input_shape)
         numbers = sum(plan.parameters * depth for plan in self.plans for depth in self.depth)
         matrices = f"the K-matrices of layer '{self.name}'"

@@ -76,7 +76,7 @@ class StaticLowRankXD(StaticOperation):
         self.output_sizes = validation.integer_tuple(output_sizes, rank, "output_sizes")
         self.ranks = validation.integer_tuple(ranks, rank, "ranks")
         self.periodic = validation.boolean(periodic, "periodic")
-        validation.channelwise(self.groups, channels=channels, filters=filters)
+        validation.channel_groups(self.groups, channels=channels, filters=filters)
 
     @classmethod
     def from_decomposition(
