@@ -75,7 +75,8 @@ class Forecast:
     def __str__(self) -> str:
         table = [("layer", "kind", "parameters", "multiply–adds", "bytes")]
         for row in self.rows:
-            kind = f"{row.kind_before} → {row.kind_after}"
+            kinds = dict.fromkeys((row.kind_before, row.kind_after))  # once if they are the same
+            kind = " → ".join(kinds)
             if row.form is not None:
                 kind += f" → {row.form}"
             if row.left_because is not None:
