@@ -14,7 +14,7 @@ from keras import ops
 
 from keras_xd import auto, one_call
 from keras_xd.compressing import allocation, training
-from keras_xd.compressing.importance import METHODS, magnitude, taylor
+from keras_xd.compressing.importance import BATCH, METHODS, magnitude, taylor
 from keras_xd.compressing.latency import MEASURED, RUNTIMES, LatencyTable
 from keras_xd.compressing.report import CompressionReport, LayerCut
 from keras_xd.core import validation
@@ -32,7 +32,6 @@ from keras_xd.training.callbacks.non_finite import RaiseOnNonFinite
 
 MEASURES = ("multiply_adds", "parameters", "latency")
 KERNELS = ("kernel", "depthwise_kernel", "pointwise_kernel")
-BATCH = 64  # samples of one step towards the statistics of normalizations
 TRIES = 4  # cuts for a latency, which the table tells about
 
 
@@ -100,7 +99,8 @@ def compress(
             one, with a warning.
         metric: name of the metric of `max_loss`; by default the first accuracy, else the loss.
         importance: `"taylor"`: the change of the loss of each sample to first order, squared, if
-            channels become 0; `"magnitude"`: the norm of the filters, of channels alone.
+            channels become 0, and that of the mean loss without a block; `"magnitude"`: the norm of
+            the filters, of channels alone.
         samples: how many of the samples measure the importance and the statistics.
         rounds: how often something is cut. The importance is measured anew before each, and half of
             the epochs are divided among those before the last.
