@@ -198,25 +198,25 @@ RUNTIMES = {
     "litert": (
         "m.tflite",
         litert,
-        ("images", "groups", "long", "masked", "any_size", "operator1", "operator2", "points"),
+        ("images", "groups", "long", "masked", "any_size", "operator2", "points"),
     ),
     "onnx": (
         "m.onnx",
         onnx,
         (
             *("images", "sequence", "k_operation", "kernel_groups", "any_size", "ccnn"),
-            *("operator1", "operator2", "points"),
+            *("operator1", "points"),
         ),
     ),
     "openvino": (
         "m.xml",
         openvino,
-        ("spectrum_float16", "spectral", "any_size", "operator1", "operator2"),
+        ("spectrum_float16", "any_size", "operator2"),
     ),
     "tf_saved_model": (
         "m",
         saved_model,
-        ("kernel", "kernel_float16", "spectrum_bfloat16", "any_size", "operator1", "operator2"),
+        ("kernel_float16", "spectrum_bfloat16", "any_size", "operator1"),
     ),
 }
 
