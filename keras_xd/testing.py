@@ -152,7 +152,6 @@ def check_calls(layer, inputs):
     eager = keras.ops.convert_to_numpy(eager)
     assert np.all(np.isfinite(eager))
 
-    model.jit_compile = False  # XLA would compile for each batch size
     for number in (batch, batch - 1):
         in_graph = model.predict(inputs[:number], batch_size=number, verbose=0)
         assert_close(in_graph, eager[:number])

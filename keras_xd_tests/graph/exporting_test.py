@@ -111,11 +111,9 @@ FINALIZED = {
         keras.Sequential([keras.Input((300, 2)), layers.Conv1D(2, 3, padding="same")]), depth=3
     ),
     "masked": lambda: finalized(image_model(), to="masked"),
-    "kernel": lambda: kept("kernel", image_model()),
     "kernel_groups": lambda: kept("kernel", sequence_model(groups=3), depth=2),
     "kernel_float16": lambda: kept("kernel", convolution_model(), "float16"),
     "spectrum_float16": lambda: kept("spectrum", convolution_model(), "float16"),
-    "spectral": lambda: finalized(spectral_model(9, 8)),
     "any_size": lambda: spectral_model(None, None),
     "ccnn": lambda: keras_xd.finalize(ccnn_model()),
     "operator1": lambda: operator(17),

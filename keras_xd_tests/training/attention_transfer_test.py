@@ -72,8 +72,7 @@ def guided(mode="joint", guidance=None, **options):
     search = SearchModel(student())
     guidance = guidance or AttentionTransfer(teacher(), "count", "stage2", weight=30)
     optimizers = keras.optimizers.SGD(0.1, momentum=0.9), keras.optimizers.SGD(0.5)
-    options = {"jit_compile": False, **options}
-    search.compile(*optimizers, "mse", mode=mode, guidance=guidance, **options)
+    search.compile(*optimizers, "mse", mode=mode, guidance=guidance, jit_compile=False, **options)
     return search
 
 

@@ -80,10 +80,9 @@ def mixed_float16():
 def test_mixed_float16_scales_the_loss_around_both(mixed_float16, tmp_path):
     x, y = classification_data(16)
     arguments = {"warmup_epochs": 1, "complexity_target": 10.0, "complexity_weight": 0.1}
-    arguments["jit_compile"] = False
     keras.utils.set_random_seed(4)
     search = SearchModel(gated_model())
-    search.compile("adam", "adam", LOSS, **arguments)
+    search.compile("adam", "adam", LOSS, jit_compile=False, **arguments)
     assert isinstance(search.optimizer, keras.optimizers.LossScaleOptimizer)
     gates = architecture_variables(search)[0]
     whole = search.fit(x, y, epochs=1, **FIT).history["loss"]

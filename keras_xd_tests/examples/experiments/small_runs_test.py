@@ -111,7 +111,7 @@ RUNS = {
 }
 MORE = {
     **dict.fromkeys(("music", "words"), "--batch-size 6 --size 12 --context 8 --window 9"),
-    "pruned_resnet": "--epochs 1 --more-epochs 2 --search-epochs 1 --seeds 3 --budgets 0.5",
+    "pruned_resnet": "--epochs 1 --more-epochs 2 --search-epochs 1 --seeds 3",
     "structured": "--tasks mlp --shares 0.5 --batch-size 8 --subset 8",
 }
 
