@@ -28,41 +28,47 @@ import nbformat
 THREADS = {f"TF_NUM_{name}_THREADS": "1" for name in ("INTRAOP", "INTEROP")}
 FOLDER = pathlib.Path(__file__).resolve().parent
 ROOT = FOLDER.parent
+PARTS = "slice(0, {0}), slice({0}, 1400), slice(1400, None)"
+# Of two batches each: XLA compiles for each size of a batch.
+SMALL_PARTS = "slice(0, 64), slice(64, 128), slice(128, 192)"
 # The guides, and what makes each of them short enough for a test: `{text: its replacement}`.
 GUIDES = {
     "pde_data": {
         "(60, 64, 20)": "(6, 16, 12)",
-        "epochs, batch_size = 20, 20": "epochs, batch_size = 1, 20",
+        "epochs, batch_size = 20, 20": "epochs, batch_size = 1, 55",
         "width=16": "width=4, blocks=1",
         '"xd4"': '"xd1"',
     },
     "masked_models": {
-        "epochs, batch_size = 20, 25": "epochs, batch_size = 1, 100",
-        "slice(0, 1200)": "slice(0, 200)",
+        "epochs, batch_size = 20, 25": "epochs, batch_size = 1, 32",
+        PARTS.format(1200): SMALL_PARTS,
+        "range(2)": "range(1)",
         "network(16)": "network(4)",
         "network(8)": "network(2)",
     },
     "unknown_order": {
-        "num_samples = 5000": "num_samples = 300",
+        "num_samples = 5000": "num_samples = 232",
         "[3200, 4000]": "[100, 200]",
         "epochs, batch_size = 40": "epochs, batch_size = 1",
         "depth=3": "depth=1",
         "random_state=0": "random_state=0, max_iter=3",
     },
     "own_cnn": {
-        "epochs, batch_size = 40, 25": "epochs, batch_size = 2, 100",
-        "slice(0, 1200)": "slice(0, 200)",
+        "epochs, batch_size = 40, 25": "epochs, batch_size = 2, 32",
+        PARTS.format(1200): SMALL_PARTS,
         '("convolution", "pooling"), depth=3': '("convolution", "pooling"), depth=1',
         "(128, 128)": "(8, 8)",
     },
     "sequences": {
         "windows, steps = 2400": "windows, steps = 60",
-        "epochs, batch_size = 20": "epochs, batch_size = 1",
+        "epochs, batch_size = 20, 25": "epochs, batch_size = 1, 20",
         "channels=32": "channels=4",
+        "levels=2": "levels=1",
         "GRU(64": "GRU(4",
     },
     "sensor_series": {
         "length=126": "length=42",
+        '("TEST", 60)': '("TEST", 30)',
         "updates, batch_size = 300": "updates, batch_size = 3",
         "(16, 32, 16)": "(4, 4, 4)",
     },
@@ -70,7 +76,7 @@ GUIDES = {
         'searched("found", functions, trials=16)': 'searched("found", functions, trials=2)',
         "grammar.Grammar(text), trials=16": "grammar.Grammar(text), trials=1",
         "epochs=5": "epochs=1",
-        "slice(0, 1100)": "slice(0, 200)",
+        PARTS.format(1100): SMALL_PARTS,
     },
 }
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(\n```text\n.*?^```\n)?", re.MULTILINE | re.DOTALL)

@@ -103,8 +103,8 @@ def modes():
         search = keras_xd.SearchModel(randomize(gated_model()))
         optimizers = keras.optimizers.SGD(0.1, momentum=0.9), keras.optimizers.SGD(0.1)
         search.compile(*optimizers, LOSS, mode=mode)
-        options = {**FIT, "batch_size": 4, "validation_data": (x, y)}
-        history = search.fit(x, y, architecture_validation_split=0.5, epochs=2, **options).history
+        options = {**FIT, "batch_size": 4, "architecture_validation_split": 0.5}
+        history = search.fit(x, y, epochs=2, **options).history
         found[mode] = {**history, "variables": [numbers(v) for v in search.model.variables]}
     return found
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_xd_tests.example_scripts import load
 
-SMALL = ("--subset", "60", "--epochs", "1", "--batch-size", "60")
+SMALL = ("--subset", "32", "--epochs", "1", "--batch-size", "32")
 
 
 quickstart = load("quickstart")
@@ -63,7 +63,7 @@ def test_writes_a_table_pictures_and_models(result):
 
 def test_main_measures_the_exported_models(result):
     runs, _, output = result
-    _, _, (inputs, labels) = [(x[:60], y[:60]) for x, y in digits.load()]
+    _, _, (inputs, labels) = [(x[:32], y[:32]) for x, y in digits.load()]
     inputs = {"plain": inputs, "permuted": permutation.permute(inputs, 0)}
     for kind in quickstart.KINDS:
         for name, record in runs[kind][0].items():

@@ -529,7 +529,7 @@ def test_auto_finds_what_a_backbone_cannot(rng, monkeypatch):
         seed=1,
         verbose=0,
         shuffle=False,
-        compile_options=EAGER,
+        compile_options={"jit_compile": False},
         finalize_options={"form": "spectrum"},
     )
     assert result.report.kept.startswith("xd") and result.search is not None

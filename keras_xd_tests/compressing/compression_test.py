@@ -26,7 +26,7 @@ def dense(units=(16, 16), inputs=8, classes=3):
     keras.utils.set_random_seed(0)
     hidden = [layers.Dense(count, "tanh", name=f"hidden{n}") for n, count in enumerate(units)]
     model = keras.Sequential([keras.Input((inputs,)), *hidden, layers.Dense(classes, name="head")])
-    model.compile("adam", "mse", metrics=["mae"])
+    model.compile("adam", "mse", metrics=["mae"], jit_compile=False)
     return model
 
 
@@ -204,7 +204,7 @@ def test_statistics_of_normalizations_are_those_of_the_samples():
 
 def test_training_on_labels_and_outputs():
     model, (x, y) = residual(16), data(64)
-    model.compile(keras.optimizers.Adam(1e-3), LOSS, metrics=["accuracy"])
+    model.compile(keras.optimizers.Adam(1e-3), LOSS, metrics=["accuracy"], jit_compile=False)
     before = [keras.ops.convert_to_numpy(weight) for weight in model.weights]
     result = keras_xd.compress(
         model,

@@ -111,11 +111,9 @@ FINALIZED = {
         keras.Sequential([keras.Input((300, 2)), layers.Conv1D(2, 3, padding="same")]), depth=3
     ),
     "masked": lambda: finalized(image_model(), to="masked"),
-    "kernel": lambda: kept("kernel", image_model()),
     "kernel_groups": lambda: kept("kernel", sequence_model(groups=3), depth=2),
     "kernel_float16": lambda: kept("kernel", convolution_model(), "float16"),
     "spectrum_float16": lambda: kept("spectrum", convolution_model(), "float16"),
-    "spectral": lambda: finalized(spectral_model(9, 8)),
     "any_size": lambda: spectral_model(None, None),
     "ccnn": lambda: keras_xd.finalize(ccnn_model()),
     "operator1": lambda: operator(17),
@@ -198,25 +196,25 @@ RUNTIMES = {
     "litert": (
         "m.tflite",
         litert,
-        ("images", "groups", "long", "masked", "any_size", "operator1", "operator2", "points"),
+        ("images", "groups", "long", "masked", "any_size", "operator2", "points"),
     ),
     "onnx": (
         "m.onnx",
         onnx,
         (
             *("images", "sequence", "k_operation", "kernel_groups", "any_size", "ccnn"),
-            *("operator1", "operator2", "points"),
+            *("operator1", "points"),
         ),
     ),
     "openvino": (
         "m.xml",
         openvino,
-        ("spectrum_float16", "spectral", "any_size", "operator1", "operator2"),
+        ("spectrum_float16", "any_size", "operator2"),
     ),
     "tf_saved_model": (
         "m",
         saved_model,
-        ("kernel", "kernel_float16", "spectrum_bfloat16", "any_size", "operator1", "operator2"),
+        ("kernel_float16", "spectrum_bfloat16", "any_size", "operator1"),
     ),
 }
 

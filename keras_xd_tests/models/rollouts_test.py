@@ -35,7 +35,7 @@ def test_each_answer_is_the_newest_part_of_the_next_state(channels, outputs, fix
 def test_unrolled_steps_train_the_model(rng):
     model = step_model(1, 1, rng)
     longer = models.unrolled(model, 3)
-    longer.compile(keras.optimizers.Adam(0.01), keras_xd.losses.RelativeL2())
+    longer.compile(keras.optimizers.Adam(0.01), keras_xd.losses.RelativeL2(), jit_compile=False)
     state = rng.normal(size=(8, 8, 1)).astype("float32")
     truth = state[:, None] * 0.5 ** np.arange(1, 4).reshape(1, 3, 1, 1)
     before = longer.evaluate(state, truth, verbose=0)

@@ -72,7 +72,7 @@ def guided(mode="joint", guidance=None, **options):
     search = SearchModel(student())
     guidance = guidance or AttentionTransfer(teacher(), "count", "stage2", weight=30)
     optimizers = keras.optimizers.SGD(0.1, momentum=0.9), keras.optimizers.SGD(0.5)
-    search.compile(*optimizers, "mse", mode=mode, guidance=guidance, **options)
+    search.compile(*optimizers, "mse", mode=mode, guidance=guidance, jit_compile=False, **options)
     return search
 
 
@@ -185,7 +185,7 @@ def test_stages_that_do_not_fit():
 def test_a_second_compile_has_the_guidance_that_it_is_given():
     x, y = data()
     search = guided()
-    search.compile("sgd", "sgd", "mse")
+    search.compile("sgd", "sgd", "mse", jit_compile=False)
     assert "attention_transfer" not in search.fit(x, y, **FIT).history
     search.compile("sgd", "sgd", "mse", guidance=AttentionTransfer(teacher(), "count", "stage2"))
     assert "attention_transfer" in search.fit(x, y, **FIT).history

@@ -18,7 +18,7 @@ from keras_xd_tests.training.gated_dense import GatedDense
 
 def search_model(**options):
     search = SearchModel(keras.Sequential([keras.Input((4,)), GatedDense(1)]))
-    search.compile("sgd", "sgd", "mse", **options)
+    search.compile("sgd", "sgd", "mse", **{"run_eagerly": True, **options})
     return search
 
 
@@ -69,20 +69,20 @@ def test_a_loss_fits_the_outputs(activation, from_logits, warns):
 
 def _masked(callbacks=()):
     search = keras_xd.SearchModel(_classifier("softmax", "masked"))
-    search.compile("sgd", "sgd", "sparse_categorical_crossentropy")
+    search.compile("sgd", "sgd", "sparse_categorical_crossentropy", run_eagerly=True)
     search.fit(np.ones((2, 8, 8, 1)), np.zeros(2), verbose=0, callbacks=list(callbacks))
 
 
 def _unadapted():
     layers = [keras_xd.layers.PointNormalization(name="encoding"), keras_xd.layers.XDConv1D(1, 3)]
     search = keras_xd.SearchModel(keras.Sequential([keras.Input((9, 1)), *layers]))
-    search.compile("sgd", "sgd", "mse")
+    search.compile("sgd", "sgd", "mse", run_eagerly=True)
     search.fit(np.ones((2, 9, 1)), np.ones((2, 7, 1)), verbose=0)
 
 
 def _saved_within_epochs(folder):
     search = keras_xd.SearchModel(_classifier("softmax"))
-    search.compile("sgd", "sgd", "sparse_categorical_crossentropy")
+    search.compile("sgd", "sgd", "sparse_categorical_crossentropy", run_eagerly=True)
     backup = keras.callbacks.BackupAndRestore(folder, save_freq=3)
     search.fit(np.ones((2, 8, 8, 1)), np.zeros(2), verbose=0, callbacks=[backup])
 

@@ -138,8 +138,8 @@ def test_all_at_once_in_a_compiled_step(mode, steps_per_execution):
 
     `search_model_bilevel_test` compiles the step of the second order.
     """
-    eager = steps_per_execution == 1
-    search = search_model(mode, ALL, steps_per_execution=steps_per_execution, run_eagerly=eager)
+    options = {"run_eagerly": steps_per_execution == 1, "jit_compile": mode == "joint"}
+    search = search_model(mode, ALL, steps_per_execution=steps_per_execution, **options)
     close(fit(search), expected_of_all(mode))
     optimizer = search.search_optimizer
     assert int(optimizer.iterations) == int(optimizer.weights_optimizer.iterations) == STEPS

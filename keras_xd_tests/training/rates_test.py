@@ -142,6 +142,7 @@ def grouped_search(default=0.4, biases=0.2, architecture=0.1):
         keras.optimizers.MultiOptimizer(groups),
         keras.optimizers.Adam(architecture),
         "sparse_categorical_crossentropy",
+        jit_compile=False,
     )
     return search
 

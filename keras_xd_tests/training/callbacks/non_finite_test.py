@@ -139,7 +139,7 @@ def test_gradients_that_overflow_under_loss_scaling_do_not_stop():
     search = SearchModel(
         keras.Sequential([keras.Input((4,)), GatedDense(1)]), dtype="mixed_float16"
     )
-    search.compile("sgd", "sgd", "mse")
+    search.compile("sgd", "sgd", "mse", jit_compile=False)
     search.optimizer.dynamic_scale.assign(3e38)
     guard = TerminateOnNonFinite()
     search.fit(*data(), epochs=2, callbacks=[guard], **FIT)

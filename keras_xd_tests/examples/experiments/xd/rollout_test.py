@@ -10,7 +10,7 @@ redraw = example_scripts.load("redraw")
 rollout = example_scripts.load("experiments.xd.rollout")
 
 SMALL = "--resolution 8 --train 3 --evaluation 1 --start 1 --width 2 --modes 2 --blocks 1"
-SMALL += " --epochs 2 --batch-size 8 --seeds 0 3"
+SMALL += " --epochs 1 --batch-size 8 --seeds 0 3"
 
 
 def test_each_method_is_trained_with_the_rates_that_were_best(tmp_path, monkeypatch):
