@@ -21,7 +21,7 @@ from keras_xd.layers.cells.edge_products import (
 )
 from keras_xd.layers.cells.features import POOLING, SEPARABLE
 from keras_xd.layers.cells.genotypes import DILATION_RATES, KERNEL_SIZES
-from keras_xd.layers.mixed import window_padding
+from keras_xd.core import window_padding
 
 DYNAMIC_REDUCTION, ATTENTION_REDUCTION = 8, 16
 

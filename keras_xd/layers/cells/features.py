@@ -17,7 +17,7 @@ from keras_xd.layers.cells.dynamic_conv import (
     same_border,
 )
 from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, XD_OPERATIONS
-from keras_xd.layers.mixed import window_padding
+from keras_xd.core import window_padding
 from keras_xd.layers.mixed.discrete_operation import DiscreteOperation
 from keras_xd.layers.xd.depthwise import XDDepthwiseConv
 

@@ -25,7 +25,7 @@ from keras_xd.layers.cells.genotypes import (
     is_feature,
 )
 from keras_xd.layers.cells.self_calibration import GATES, gate_value
-from keras_xd.layers.mixed import window_padding
+from keras_xd.core import window_padding
 
 ATTENTION_MAPS = ("spatial", "channel")
 
