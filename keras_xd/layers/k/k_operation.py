@@ -246,6 +246,7 @@ class KOpConv2D(ConvolutionKLayer, keras.layers.Conv2D):
         operation: a `KOperation` shared with other layers; it has `depth`, `radix`, `warm_start`
             and `seed` of its own, so they are not given here.
         seed: integer, makes a random start reproducible.
+        method: `"auto"`, `"dense"` or `"stages"`, as in `XDConv2D`.
 
     Example:
 

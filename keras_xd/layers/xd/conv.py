@@ -15,7 +15,6 @@ from keras_xd.layers.fourier import fft_convolution
 from keras_xd.layers.xd import axis_layout, functional, warm_starts
 from keras_xd.layers.xd.base import XDLayer, XDOptions
 
-
 # What entries of matrices in float32 may differ by, read from a file.
 _ROUNDING = 1e-5
 
@@ -323,6 +322,7 @@ class XDConv2DTranspose(TransposedXDLayer, keras.layers.Conv2DTranspose):
         filters, kernel_size, *args: these and all others of a transposed Keras convolution.
         depth, radix, frequency_bias, channel_gates, architecture_regularizer, seed: as in
             `XDConv2D`.
+        method: `"auto"`, `"dense"` or `"stages"`, as there.
         warm_start: `"convolution"` (the transposed one), `"zero"`, `"random_unitary"`, or an object
             of `keras_xd.layers.warm_starts` made of these.
 
@@ -361,7 +361,9 @@ def _span(axis):
 
 def _offsets(geometry, before):
     """Return `(weights, axes)`: the place of each weight of a kernel from its output's."""
-    axes = [g.dilation * np.arange(g.kernel_size) - b for g, b in zip(geometry, before, strict=True)]
+    axes = [
+        g.dilation * np.arange(g.kernel_size) - b for g, b in zip(geometry, before, strict=True)
+    ]
     return np.array(list(itertools.product(*axes)))
 
 
