@@ -152,7 +152,7 @@ def measured_memory(contestant, case, relax):
         sys.path.insert(0, relax)
     # Libraries are loaded and warm, and TensorFlow's graph is traced, before the growth is taken.
     make = {**CONTESTANTS, **LONG}[contestant]
-    make((2, 2, (4,) * len(case[2]), 3, 1, 0))()
+    make((2, 2, (8,) * len(case[2]), 3, 1, 0))()
     step = make(case)
     gc.collect()
     return timing.memory_growth(lambda: [step() for _ in range(3)])
