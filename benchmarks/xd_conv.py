@@ -258,16 +258,19 @@ def long_layer(jit=False, **options):
 def torch_fft(case):
     import torch
 
+    from keras_xd.layers.fourier.fft_convolution import fast_length
+
     batch, channels, (n,), kernel, *_ = case
+    size = fast_length(n + kernel - 1)
     torch.set_num_threads(1)
     x = torch.randn(batch, channels, n, requires_grad=True)
     weight = torch.randn(channels, channels, kernel, requires_grad=True)
 
     def step():
         x.grad = weight.grad = None
-        spectra = [torch.fft.rfft(each, n + kernel - 1) for each in (x, weight)]
+        spectra = [torch.fft.rfft(each, size) for each in (x, weight)]
         y = torch.einsum("bcf,dcf->bdf", spectra[0], spectra[1].conj())
-        torch.fft.irfft(y, n + kernel - 1)[..., :n].square().mean().backward()
+        torch.fft.irfft(y, size)[..., :n].square().mean().backward()
 
     return step
 
@@ -289,16 +292,15 @@ def long_table(kernel, measure):
         fits = {"dense": n <= 1024, "Conv1D": n * case[3] <= 2**24}
         found[n] = measure(case, [name for name in LONG if fits.get(name, True)])
         gc.collect()
-    lines = timing.head("length", *LONG)
+    lines, growth = timing.head("length", *LONG), []
     for n, values in found.items():
-        spectral = max(values["SpectralConv1D"], 1e-9)
-        texts = {name: f"{value:.1f} ({value / spectral:.2f})" for name, value in values.items()}
+        one = values["SpectralConv1D"] + 1e-9
+        texts = {name: f"{v:.1f} ({v / one:.2f})" for name, v in values.items()}
         lines.append(timing.row(n, *(texts.get(name, "") for name in LONG)))
-    growth = []
     for name in LONG:
         first, *_, last = [n for n in LENGTHS if name in found[n]]
-        rise = found[last][name] / max(found[first][name], 1e-9)
-        growth.append(f"{math.log(max(rise, 1e-9)) / math.log(last / first):.2f}")
+        rise = (found[last][name] + 1e-9) / (found[first][name] + 1e-9)
+        growth.append(f"{math.log(rise, last / first):.2f}")
     return [*lines, timing.row("exponent of the growth", *growth)]
 
 
