@@ -9,12 +9,12 @@ backward in float32 with circular padding, all contestants in turn in one proces
 how much resident memory rises during the first three steps in a process of its own (Linux). The
 floor counts multiply–adds (of backward twice those of forward) and the bytes of input, output,
 spectrum and their gradients, each moved once, at the rates that this process measures. `--long`
-writes only the table of long axes, to benchmarks/long_axes.md: SpectralConv1D of all modes, Keras'
-convolution and XDConv1D of both depths, on signals of 16 channels, batch 4, kernel 5, padding
-"same".
+writes only the tables of long axes, to benchmarks/long_axes.md, and needs torch: time with short
+and long kernels and memory of SpectralConv1D of all modes, convolutions and XDConv1D.
 """
 
 import gc
+import importlib.util
 import json
 import math
 import os
@@ -39,8 +39,6 @@ CASES = {
 MOST_OF_CONVOLUTION = {"2d-32-64": 3}  # required: at most so many times Keras' convolution
 MOST_OF_SPECTRAL = 2  # and of SpectralConv with all modes
 MOST_OF_SPECTRAL_INFERENCE = 1.5
-# One sample of one channel: what is left of its memory is the libraries' own.
-FIXED = (1, 1, (32, 32), 3, 1, 0)
 LENGTHS = (256, 1024, 4096, 16384, 65536)
 
 
@@ -74,16 +72,16 @@ def keras_inference(layer, batch, channels, sizes):
     return lambda: forward(x).numpy()
 
 
-def xd_layer(case, depth=None, dtype=None):
+def xd_layer(case, dtype=None):
     from keras_xd import layers
 
-    _, channels, sizes, kernel, case_depth, _ = case
+    _, channels, sizes, kernel, depth, _ = case
     return getattr(layers, f"XDConv{len(sizes)}D")(
         channels,
         kernel,
         padding="circular",
         use_bias=False,
-        depth=depth or case_depth,
+        depth=depth,
         dtype=dtype,
     )
 
@@ -153,8 +151,8 @@ def measured_memory(contestant, case, relax):
     if relax:
         sys.path.insert(0, relax)
     # Libraries are loaded and warm, and TensorFlow's graph is traced, before the growth is taken.
-    make = CONTESTANTS[contestant]
-    make((2, 2, (4,) * len(case[2]), 3, 1, 0))()
+    make = {**CONTESTANTS, **LONG}[contestant]
+    make((2, 2, (8,) * len(case[2]), 3, 1, 0))()
     step = make(case)
     gc.collect()
     return timing.memory_growth(lambda: [step() for _ in range(3)])
@@ -247,73 +245,89 @@ def table_of_inference(options):
     return lines
 
 
-def line_of_fixed_memory(options):
-    names = ["keras_xd", "keras_xd jit", "Conv"] + (["relax"] if options.relax else [])
-    parts = (f"{name} {peak_memory(name, FIXED, options.relax):.0f}" for name in names)
-    line = "Peak MiB of one sample of one channel at 32×32, which all cases include: "
-    return f"{line}{', '.join(parts)}."
+def long_layer(jit=False, **options):
+    def make(case):
+        from keras_xd import layers
+
+        layer = layers.XDConv1D(case[1], case[3], padding="same", use_bias=False, **options)
+        return step_of(layer, case, jit)
+
+    return make
 
 
-def table_of_depths(options):
-    lines = timing.head("case", "depth 1 ms", "depth 3", "depth 9", "depth 9 / depth 1")
-    for name in options.cases:
-        case = CASES[name]
-        steps = {depth: step_of(xd_layer(case, depth), case) for depth in (1, 3, 9)}
-        times = timing.medians(steps, repetitions=options.repetitions, **TURNS)
-        cells = [f"{taken:.1f}" for taken in times.values()]
-        lines.append(timing.row(name, *cells, f"{times[9] / times[1]:.2f}"))
-    return lines
+def torch_fft(case):
+    import torch
+
+    from keras_xd.layers.fourier.fft_convolution import fast_length
+
+    batch, channels, (n,), kernel, *_ = case
+    size = fast_length(n + kernel - 1)
+    torch.set_num_threads(1)
+    x = torch.randn(batch, channels, n, requires_grad=True)
+    weight = torch.randn(channels, channels, kernel, requires_grad=True)
+
+    def step():
+        x.grad = weight.grad = None
+        spectra = [torch.fft.rfft(each, size) for each in (x, weight)]
+        y = torch.einsum("bcf,dcf->bdf", spectra[0], spectra[1].conj())
+        torch.fft.irfft(y, size)[..., :n].square().mean().backward()
+
+    return step
 
 
-def long_steps(n):
-    """Return what takes turns on signals of a length: forward and backward of each layer."""
-    import keras
+LONG = {
+    "SpectralConv1D": CONTESTANTS["SpectralConv"],
+    "Conv1D": CONTESTANTS["Conv"],
+    **({"torch, FFT": torch_fft} if importlib.util.find_spec("torch") else {}),
+    **{f"depth {d}{', XLA' * j}": long_layer(j, depth=d) for d in (1, 3) for j in (False, True)},
+    **{method: long_layer(method=method) for method in ("stages", "dense", "fft")},
+}
 
-    import keras_xd
 
-    case = (4, 16, (n,), 5, None, None)
-    kinds = {
-        "SpectralConv1D": spectral_layer(case),
-        "Conv1D": keras.layers.Conv1D(16, 5, padding="same", use_bias=False),
-    }
-    for depth in (1, 3):
-        options = {"padding": "same", "depth": depth, "use_bias": False}
-        for jit in (False, True):
-            layer = keras_xd.layers.XDConv1D(16, 5, **options)
-            kinds[f"XDConv1D, depth {depth}{', XLA' * jit}"] = layer
-    return {key: step_of(layer, case, jit="XLA" in key) for key, layer in kinds.items()}
+def long_table(kernel, measure):
+    """Return the lines of a table of all lengths, with ratios to SpectralConv1D and growth."""
+    found = {}
+    for n in LENGTHS:
+        case = (4, 16, (n,), kernel or n, None, None)
+        fits = {"dense": n <= 1024, "Conv1D": n * case[3] <= 2**24}
+        found[n] = measure(case, [name for name in LONG if fits.get(name, True)])
+        gc.collect()
+    lines, growth = timing.head("length", *LONG), []
+    for n, values in found.items():
+        one = values["SpectralConv1D"] + 1e-9
+        texts = {name: f"{v:.1f} ({v / one:.2f})" for name, v in values.items()}
+        lines.append(timing.row(n, *(texts.get(name, "") for name in LONG)))
+    for name in LONG:
+        first, *_, last = [n for n in LENGTHS if name in found[n]]
+        rise = (found[last][name] + 1e-9) / (found[first][name] + 1e-9)
+        growth.append(f"{math.log(rise, last / first):.2f}")
+    return [*lines, timing.row("exponent of the growth", *growth)]
 
 
 def page_of_long_axes(options):
-    """Return the lines of the page of long axes: milliseconds and ratios to SpectralConv1D."""
-    lines, times = [], {}
-    options_of_turns = {"repetitions": options.repetitions, "clock": time.process_time, **TURNS}
-    for n in LENGTHS:
-        times[n] = timing.medians(long_steps(n), **options_of_turns)
-        gc.collect()
-    names = list(times[LENGTHS[0]])
-    lines = timing.head("length", *names)
-    for n, taken in times.items():
-        spectral = taken["SpectralConv1D"]
-        cells = [f"{value:.1f} ({value / spectral:.2f})" for value in taken.values()]
-        lines.append(timing.row(n, *cells))
-    first, last = LENGTHS[0], LENGTHS[-1]
-    growth = [
-        f"{math.log(times[last][name] / times[first][name]) / math.log(last / first):.2f}"
-        for name in names
-    ]
-    lines.append(timing.row("exponent of the growth", *growth))
-    return [
-        "# Long axes",
-        "",
+    """Return the lines of the page of long axes: time for short and long kernels, and memory."""
+
+    def cpu(case, names):
+        turns = {"repetitions": options.repetitions, "clock": time.process_time, **TURNS}
+        return timing.medians({name: LONG[name](case) for name in names}, **turns)
+
+    def peak(case, names):
+        return {name: peak_memory(name, case, None) for name in names}
+
+    return timing.page(
+        "Long axes",
         "Written by `TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 python "
-        f"benchmarks/xd_conv.py --long`; {timing.versions()}. Forward and backward, float32, 16 "
-        "channels, batch 4, kernel 5; milliseconds of CPU, medians of turns in one process, and "
-        "in brackets times SpectralConv1D with all modes. Load of the machine (2 cores): "
+        f"benchmarks/xd_conv.py --long`; {timing.versions()}. Forward "
+        "and backward, float32, 16 channels, batch 4; depth 1 where none is named; in brackets "
+        "times SpectralConv1D with all modes. Load of the machine (2 cores): "
         f"{os.getloadavg()[2]:.0f}.",
-        "",
-        *lines,
-    ]
+        "Kernel 5, milliseconds of CPU, medians of turns in one process:",
+        long_table(5, cpu),
+        "Kernel as long as the axis:",
+        long_table(None, cpu),
+        "Kernel 5, MiB by which resident memory rises at most in three steps of a process:",
+        long_table(5, peak),
+    )
 
 
 def main(arguments=None):
@@ -342,15 +356,9 @@ def main(arguments=None):
         "",
         *table_of_cases(options),
         "",
-        line_of_fixed_memory(options),
-        "",
         "Inference (forward only):",
         "",
         *table_of_inference(options),
-        "",
-        "Depth (without XLA):",
-        "",
-        *table_of_depths(options),
     ]
     return timing.write(options, lines)
 

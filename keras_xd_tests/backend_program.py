@@ -151,7 +151,8 @@ def twins():
     rng = np.random.default_rng(3)
     conv = keras.layers
     cases = {
-        "XDConv1D": (conv.Conv1D(4, 3, strides=2, groups=2), {}),
+        "XDConv1D": (conv.Conv1D(4, 3, strides=2, groups=2), {"method": "stages"}),
+        "XDConv1D, fft": (conv.Conv1D(3, 7, padding="same"), {"method": "fft"}),
         "XDConv2DTranspose": (conv.Conv2DTranspose(3, 3, strides=2), {}),
         "XDDepthwiseConv2D": (conv.DepthwiseConv2D(3, padding="same", depth_multiplier=2), {}),
         "XDSeparableConv1D": (conv.SeparableConv1D(3, 3), {}),

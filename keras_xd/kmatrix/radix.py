@@ -14,9 +14,10 @@ from keras_xd.core.argument_types import check_types
 # the size below which small blocks get no cheaper; both measured on a CPU.
 _MEMORY_PASSES = 16
 _SMALLEST_EFFICIENT_BLOCK = 24
-# Cost of multiplying out a number of a block, and of its gradient, which all columns share; fewer
-# columns are not faster.
+# Cost of multiplying out a number of a block, and of its gradient, which all columns share; twice
+# that where there are more numbers than stay in a cache. Fewer columns are not faster.
 _MULTIPLYING_OUT = 150
+_MOST_IN_CACHE = 2**18
 _FEWEST_COLUMNS = 64
 _MOST_GROUPS = 6
 # What the product between the channels costs a frequency: that of 16 channels.
@@ -285,7 +286,8 @@ def plan(
     columns = max(columns, _FEWEST_COLUMNS)
 
     def cost(candidate):
-        shared = _MULTIPLYING_OUT * depth * sum(candidate.group_sizes) / columns
+        numbers = depth * sum(candidate.group_sizes)
+        shared = (2 if n * numbers > _MOST_IN_CACHE else 1) * _MULTIPLYING_OUT * numbers / columns
         return _cost(candidate, depth, columns) + shared
 
     return min(_plans(n, _MOST_GROUPS, radices), key=cost)

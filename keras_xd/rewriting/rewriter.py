@@ -96,10 +96,11 @@ def rewrite(
             predicates get too.
         skip: leave these as they are, likewise.
         **layer_options: further arguments for every new layer: `warm_start` (of convolutions),
-            `frequency_bias` and `channel_gates` (both on by default), `seed` (of the first layer;
-            each further layer's is one higher), `kernel_size` (kernels that are smaller, transposed
-            ones excepted, become as large as that, with the weights in the middle); `causal`:
-            `"triangular"` keeps causal models causal whatever is learned, `"windowed"` lets outputs
+            `frequency_bias` and `channel_gates` (both on by default), `method` (see `XDConv2D`),
+            `seed` (of the first layer; each further layer's is one higher), `kernel_size` (kernels
+            that are smaller, transposed ones excepted, become as large as that, with the weights in
+            the middle); `causal`: `"triangular"` keeps causal models causal whatever is learned,
+            `"windowed"` lets outputs
             learn to depend on all steps, where only the last one counts, see docs/sequences.md; for
             K-operations `warm_start`, `seed`, `kernel_size` and `operation`, a
             `keras_xd.layers.KOperation` that all of them share; for `"darts"` `other_weight` (0.1),

@@ -70,6 +70,8 @@ def test_cost_rule_takes_more_groups_for_larger_sizes():
 def test_few_columns_do_not_pay_for_multiplying_out_large_blocks(depth):
     sizes = [kmatrix.plan(4374, depth=depth, columns=c).group_sizes for c in (1, 64, 256)]
     assert sizes == [(6, 9, 9, 9), (6, 9, 9, 9), (18, 9, 27)]
+    # Nor what no longer stays in a cache.
+    assert kmatrix.plan(17496, depth=depth, columns=64).group_sizes == (4, 6, 9, 9, 9)
 
 
 @given(st.integers(1, 3000))

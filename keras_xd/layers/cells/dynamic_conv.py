@@ -7,10 +7,9 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_xd.core import shapes, validation
+from keras_xd.core import shapes, validation, window_padding
 from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.type_aliases import LayerOptions, Shape, Tensor
-from keras_xd.layers.mixed import window_padding
 
 WAYS = ("fold", "slices")
 # Of the normalisations that the searches of cells use.

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.core import window_padding
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.layers.cells.edge_products import (
     block_diagonal,
@@ -21,7 +22,6 @@ from keras_xd.layers.cells.edge_products import (
 )
 from keras_xd.layers.cells.features import POOLING, SEPARABLE
 from keras_xd.layers.cells.genotypes import DILATION_RATES, KERNEL_SIZES
-from keras_xd.layers.mixed import window_padding
 
 DYNAMIC_REDUCTION, ATTENTION_REDUCTION = 8, 16
 

@@ -6,7 +6,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_xd.core import validation
+from keras_xd.core import validation, window_padding
 from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.type_aliases import LayerOptions, Shape, Tensor
 from keras_xd.graph.cost import multiply_adds
@@ -17,7 +17,6 @@ from keras_xd.layers.cells.dynamic_conv import (
     same_border,
 )
 from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, XD_OPERATIONS
-from keras_xd.layers.mixed import window_padding
 from keras_xd.layers.mixed.discrete_operation import DiscreteOperation
 from keras_xd.layers.xd.depthwise import XDDepthwiseConv
 

@@ -6,7 +6,7 @@ from typing import Any, Unpack
 import keras
 from keras import ops
 
-from keras_xd.core import validation
+from keras_xd.core import validation, window_padding
 from keras_xd.core.configured import ConfiguredLayer
 from keras_xd.core.type_aliases import LayerOptions, Shape, Tensor
 from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
@@ -25,7 +25,6 @@ from keras_xd.layers.cells.genotypes import (
     is_feature,
 )
 from keras_xd.layers.cells.self_calibration import GATES, gate_value
-from keras_xd.layers.mixed import window_padding
 
 ATTENTION_MAPS = ("spatial", "channel")
 

@@ -119,6 +119,7 @@ class KOpConvOptions(ConvOptions, total=False):
     operation: KOperation | None
     architecture_regularizer: Regularizer
     seed: int | None
+    method: str
 
 
 class KOpCausalOptions(ConvOptions, total=False):
@@ -135,6 +136,7 @@ class _KOperationLayer(XDLayer):
     """What the layers of K-operations have in common: no `b` and `C`, matrices that are shared."""
 
     fixed = ("frequency_bias", "channel_gates")
+    methods = XDLayer.methods
 
     def __init__(
         self,
@@ -244,6 +246,7 @@ class KOpConv2D(ConvolutionKLayer, keras.layers.Conv2D):
         operation: a `KOperation` shared with other layers; it has `depth`, `radix`, `warm_start`
             and `seed` of its own, so they are not given here.
         seed: integer, makes a random start reproducible.
+        method: `"auto"`, `"dense"` or `"stages"`, as in `XDConv2D`.
 
     Example:
 

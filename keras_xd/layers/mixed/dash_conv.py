@@ -11,12 +11,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.core import validation
+from keras_xd.core import validation, window_padding
 from keras_xd.core.convolutions import ConvolutionOfAnyRank, RankArgument
 from keras_xd.core.randomness import gumbel_noise
 from keras_xd.core.type_aliases import Config, Shape, Tensor
 from keras_xd.layers.fourier import fft_convolution
-from keras_xd.layers.mixed import window_padding
 from keras_xd.layers.mixed.mixed_operation import MixedConvolution, MixedOptions
 
 KERNEL_SIZES = (3, 5, 7, 9)

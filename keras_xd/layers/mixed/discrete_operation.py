@@ -8,10 +8,9 @@ from typing import Any, Unpack
 import keras
 from keras import ops
 
-from keras_xd.core import validation
+from keras_xd.core import validation, window_padding
 from keras_xd.core.convolutions import ConvolutionOfAnyRank, convolution
 from keras_xd.core.type_aliases import Shape, Sizes, Tensor
-from keras_xd.layers.mixed import window_padding
 from keras_xd.layers.mixed.operation_layer import OperationLayer, OperationOptions
 
 # Kind, window size and dilation rate of each operation, the same along every axis.

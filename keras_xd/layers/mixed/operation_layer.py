@@ -6,11 +6,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_xd.core import convolutions, shapes, validation
+from keras_xd.core import convolutions, shapes, validation, window_padding
 from keras_xd.core.configured import ConfiguredLayer, bias_of
 from keras_xd.core.protocol import add_bounded_weight
 from keras_xd.core.type_aliases import ConvOptions, Shape, Tensor
-from keras_xd.layers.mixed import window_padding
 
 
 class OperationOptions(ConvOptions, total=False):

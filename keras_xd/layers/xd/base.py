@@ -1,5 +1,6 @@
 """Base class of all XD-operations: K-matrices, frequency bias, channel gates."""
 
+import dataclasses
 import math
 from typing import Any, Self
 
@@ -40,6 +41,7 @@ class XDOptions(BaseOptions, total=False):
     channel_gates: bool | None
     architecture_regularizer: Regularizer
     seed: int | None
+    method: str
 
 
 class XDLayer(FoldedOperation):
@@ -58,6 +60,7 @@ class XDLayer(FoldedOperation):
     geometry: tuple[axis_layout.AxisGeometry, ...]
     # Whether `kernel` is `(*kernel_size, channels / groups, filters)` as it is.
     kernel_is_grouped = True
+    methods: tuple[str, ...] = ("auto", "dense", "stages")
 
     def __init__(
         self,
@@ -69,6 +72,7 @@ class XDLayer(FoldedOperation):
         channel_gates: bool | None = True,
         architecture_regularizer: Regularizer = None,
         seed: int | None = None,
+        method: str = "auto",
         **kwargs: Any,
     ):
         arguments = self._arguments(args, kwargs)
@@ -84,6 +88,7 @@ class XDLayer(FoldedOperation):
         if seed is None and self.warm_start.is_random:
             seed = int(np.random.randint(2**31))  # kept, so that the start can be drawn again
         self.seed = validation.seed(seed)
+        self.method = validation.one_of(method, self.methods, "method")
 
     def build(self, input_shape: Shape) -> None:
         channels, sizes = self._split_shape(input_shape)
@@ -98,7 +103,7 @@ class XDLayer(FoldedOperation):
         validation.matrix_numbers(numbers, f"the kernel of layer '{self.name}'")
         connections = channels // self._channel_groups(channels) * self._output_channels(channels)
         self._kernel_axes = placed_kernel.kernel_axes(
-            self.warm_start, self.geometry, self.plans, self.depth[1], connections
+            self.warm_start, self.geometry, self.plans, self.depth[1], connections, self.method
         )
         super().build(input_shape)  # Keras makes the kernel and the bias
         self.input_spec = shapes.input_spec(sizes, channels, self.data_format)
@@ -137,12 +142,7 @@ class XDLayer(FoldedOperation):
         if outputs is not None:
             return outputs
         x = ops.cast(inputs, functional.exact_dtype(self.compute_dtype))  # integers too
-        analyses, matrices, syntheses = self.architecture_transforms(self.plans)
-        spectrum = [ops.cast(piece, self.compute_dtype) for piece in self.spectrum_of(matrices)]
-        x = functional.to_columns(x, self.data_format)
-        x = functional.apply(x, analyses, spectrum, syntheses, self.groups)
-        x = functional.from_columns(functional.with_bias(x, self.bias), self.data_format)
-        outputs = ops.cast(x, self.compute_dtype)
+        outputs = ops.cast(self._operated(x), self.compute_dtype)
         return outputs if self.activation is None else self.activation(outputs)
 
     def compute_mask(self, inputs: Tensor, previous_mask: Tensor | None) -> None:
@@ -164,9 +164,7 @@ class XDLayer(FoldedOperation):
     def complexity(self, input_shape: Shape) -> float | Tensor:
         """Multiply–adds of one sample; folding and `L w`, done once a batch, are not counted."""
         channels, _ = self._split_shape(input_shape)
-        return functional.multiply_adds(
-            self.plans, self.geometry, self.depth, channels, self.filters, self.groups
-        )
+        return self._multiply_adds(channels, self.geometry, self.plans)
 
     def forecast(self, input_shape: Shape) -> dict[str, int]:
         """Return the sizes the layer will have on inputs of a shape, without building it."""
@@ -183,9 +181,7 @@ class XDLayer(FoldedOperation):
             "parameters": weights + matrices,
             "matrix_parameters": matrices,
             "spectrum": 2 * frequencies * connections,
-            "multiply_adds": functional.multiply_adds(
-                plans, geometry, self.depth, channels, filters, groups
-            ),
+            "multiply_adds": self._multiply_adds(channels, geometry, plans),
         }
 
     def describe(self) -> Description:
@@ -278,6 +274,19 @@ class XDLayer(FoldedOperation):
         """Return the checked arguments of the Keras layer by name."""
         return convolutions.checked_arguments(self, args, kwargs, paddings)
 
+    def _operated(self, x):
+        """Return the outputs without activation."""
+        analyses, matrices, syntheses = self.architecture_transforms(self.plans)
+        spectrum = [ops.cast(piece, self.compute_dtype) for piece in self.spectrum_of(matrices)]
+        x = functional.to_columns(x, self.data_format)
+        x = functional.apply(x, analyses, spectrum, syntheses, self.groups)
+        return functional.from_columns(functional.with_bias(x, self.bias), self.data_format)
+
+    def _multiply_adds(self, channels, geometry, plans):
+        """Return the multiply–adds of one sample."""
+        filters, groups = self._output_channels(channels), self._channel_groups(channels)
+        return functional.multiply_adds(plans, geometry, self.depth, channels, filters, groups)
+
     def _sizes(self, input_shape):
         """Return the geometry and the plan of each axis."""
         channels, sizes = self._split_shape(input_shape)
@@ -288,7 +297,22 @@ class XDLayer(FoldedOperation):
             kmatrix.plan(g.padded_size, radix, depth=max(self.depth), columns=count)
             for g, radix, count in zip(geometry, self.axis_radices, columns, strict=True)
         )
-        return geometry, plans
+        return geometry, tuple(map(self._with_method, plans))
+
+    def _with_method(self, plan):
+        """Return a plan with the groups of its stages that the layer's `method` asks for."""
+        stages = len(plan.radices)
+        if self.method == "stages":
+            if stages == 1 < plan.n:
+                raise ValueError(
+                    "`method='stages'` needs axes whose padded size factors into several stages. "
+                    f"Received: size {plan.n} with radices={plan.radices}"
+                )
+            return dataclasses.replace(plan, groups=(1,) * stages)
+        if self.method == "dense":
+            validation.matrix_numbers(2 * plan.n**2, "a K-matrix with `method='dense'`")
+            return dataclasses.replace(plan, groups=(stages,))
+        return plan
 
     def _warn_of_large_circles(self, plans):
         """Warn of axes whose size is not free, `padding="circular"`, and hardly factors."""
@@ -303,6 +327,7 @@ class XDLayer(FoldedOperation):
             regularizer=regularizers.bound(self.architecture_regularizer, value, plan),
             autocast=False,
             dtype=self.start_dtype,  # in bfloat16 small steps of the search would be rounded away
+            trainable=self.method != "fft",
         )
 
     def _with_neutral_extras(self, saved):

@@ -74,7 +74,7 @@ class XDCausalConv1D(XDLayer, keras.layers.Conv1D):
 
     rank = 1
     like = keras.layers.Conv1D
-    fixed = ("padding", "radix")
+    fixed = ("padding", "radix", "method")
 
     def __init__(
         self,

@@ -1,14 +1,22 @@
 """XD-operations: convolutions whose Fourier transforms are searched."""
 
+import itertools
+import math
 from typing import Any, Unpack
 
 import keras
+import numpy as np
+from keras import ops
 
-from keras_xd.core import validation
+from keras_xd.core import validation, window_padding
 from keras_xd.core.convolutions import ConvolutionOfAnyRank, RankArgument
-from keras_xd.core.type_aliases import ConvOptions, KernelOptions, Sizes
-from keras_xd.layers.xd import axis_layout
+from keras_xd.core.type_aliases import ConvOptions, KernelOptions, Shape, Sizes
+from keras_xd.layers.fourier import fft_convolution
+from keras_xd.layers.xd import axis_layout, functional, warm_starts
 from keras_xd.layers.xd.base import XDLayer, XDOptions
+
+# What entries of matrices in float32 may differ by, read from a file.
+_ROUNDING = 1e-5
 
 
 class SlidingXDOptions(XDOptions, total=False):
@@ -33,6 +41,8 @@ class XDConvTransposeOptions(KernelOptions, XDOptions, total=False):
 class SlidingXDLayer(XDLayer):
     """Base class of the XD-operations with the windows of a convolution: `XDConv` and depthwise."""
 
+    methods = (*XDLayer.methods, "fft")
+
     def __init__(self, *args: Any, window_size: Sizes | None = None, **kwargs: Any):
         super().__init__(*args, **kwargs)
         window_size = self.kernel_size if window_size is None else window_size
@@ -42,6 +52,80 @@ class SlidingXDLayer(XDLayer):
                 "`window_size` must not be larger than `kernel_size`. "
                 f"Received: window_size={self.window_size}, kernel_size={self.kernel_size}"
             )
+
+    def build(self, input_shape: Shape) -> None:
+        if self.method == "fft" and type(self.warm_start) is not warm_starts.Convolution:
+            raise ValueError(
+                "`method='fft'` computes the convolution that an operation starts as, which needs "
+                f"warm_start='convolution'. Received: warm_start={self.warm_start!r}"
+            )
+        super().build(input_shape)
+
+    def load_own_variables(self, store: Any) -> None:
+        super().load_own_variables(store)
+        if self.method == "fft":
+            pairs = zip(self.architecture_variables, self.start_values(), strict=True)
+            far = max(np.max(np.abs(ops.convert_to_numpy(now) - start)) for now, start in pairs)
+            if far > _ROUNDING:
+                raise ValueError(
+                    "`method='fft'` is for an architecture that has not moved from the "
+                    f"convolution. Received: layer '{self.name}' with an entry {far:.2g} away"
+                )
+
+    def _operated(self, x):
+        if self.method != "fft":
+            return super()._operated(x)
+        if any(variable.trainable for variable in self.architecture_variables):
+            raise ValueError(
+                "`method='fft'` is for an architecture that is frozen. "
+                f"Received: layer '{self.name}' with trainable architecture variables"
+            )
+        rank, kernel = self.rank, functional.exact(self._grouped_kernel())
+        if self.data_format == "channels_first":
+            x = ops.moveaxis(x, 1, -1)
+        border = [
+            (g.left, g.stride * (g.output_size - 1) + _span(g) - g.size - g.left)
+            for g in self.geometry
+        ]
+        if self.padding == "circular":
+            for axis, (before, after) in enumerate(border, start=1):
+                size = x.shape[axis]
+                x = ops.take(x, np.arange(-before, size + after) % size, axis=axis)
+            border = [(0, 0)] * rank
+        costs = self._convolution_costs(kernel.shape[-2] * self.groups, self.geometry)
+        if min(costs, key=costs.get) == "taps":
+            y = window_padding.convolve(x, kernel, border, self.strides, self.dilation_rate)
+        else:
+            rows = ops.reshape(kernel, (-1, *kernel.shape[rank:]))
+            offsets = _offsets(self.geometry, [before for before, _ in border])
+            y = fft_convolution.correlate(x, rows, offsets, self.groups)
+            y = window_padding.every(y, self.strides)
+            y = y[(slice(None), *(slice(0, g.output_size) for g in self.geometry))]
+        y = functional.with_bias(y, self.bias)
+        return y if self.data_format == "channels_last" else ops.moveaxis(y, -1, 1)
+
+    def _multiply_adds(self, channels, geometry, plans):
+        if self.method == "fft":
+            return min(self._convolution_costs(channels, geometry).values())
+        return super()._multiply_adds(channels, geometry, plans)
+
+    def _convolution_costs(self, channels, geometry):
+        """Return the multiply–adds of a sample by taps and by spectra, of FFTs ten times as many.
+
+        So many take as long as one of a convolution.
+        """
+        filters, groups = self._output_channels(channels), self._channel_groups(channels)
+        wraps = self.padding == "circular"
+        before = [0 if wraps else g.left for g in geometry]
+        sizes = [g.size + wraps * (_span(g) - 1) for g in geometry]
+        counts = fft_convolution.correlation_multiply_adds(
+            (*sizes, channels), _offsets(geometry, before), filters, groups
+        )
+        places = math.prod(g.output_size * g.kernel_size for g in geometry)
+        return {
+            "taps": places * channels // groups * filters,
+            "spectra": min(counts["products"], fft_convolution.FFT_COST * counts["fft"]),
+        }
 
     def _axis_geometries(self, sizes):
         steps = (self.kernel_size, self.strides, self.dilation_rate)
@@ -129,6 +213,12 @@ class XDConv2D(ConvolutionXDLayer, keras.layers.Conv2D):
         architecture_regularizer: regularizer of each of `K`, `L`, `M`, `b` and `C`: Keras' or of
             `keras_xd.regularizers`.
         seed: integer, makes a random start reproducible.
+        method: how the K-matrices are computed: `"stages"`: one stage after the other on the data,
+            in n log n; `"dense"`: multiplied out to one matrix for each axis; `"auto"`: the groups
+            of stages multiplied out that are estimated to be fastest. Or `"fft"`: the architecture
+            is frozen where it starts, as the convolution, and that is computed by Keras'
+            convolution or by FFT, whichever has fewer multiply–adds (those of FFTs times ten, as
+            they take as long); the matrices are not read.
 
     Input shape:
         `(batch, height, width, channels)`, or `(batch, channels, height, width)`.
@@ -232,6 +322,7 @@ class XDConv2DTranspose(TransposedXDLayer, keras.layers.Conv2DTranspose):
         filters, kernel_size, *args: these and all others of a transposed Keras convolution.
         depth, radix, frequency_bias, channel_gates, architecture_regularizer, seed: as in
             `XDConv2D`.
+        method: `"auto"`, `"dense"` or `"stages"`, as there.
         warm_start: `"convolution"` (the transposed one), `"zero"`, `"random_unitary"`, or an object
             of `keras_xd.layers.warm_starts` made of these.
 
@@ -261,6 +352,19 @@ class XDConv3DTranspose(TransposedXDLayer, keras.layers.Conv3DTranspose):
     """As `XDConv2DTranspose`, over three spatial axes."""
 
     rank = 3
+
+
+def _span(axis):
+    """Return the number of points from the first weight of a kernel to the last."""
+    return axis.dilation * (axis.kernel_size - 1) + 1
+
+
+def _offsets(geometry, before):
+    """Return `(weights, axes)`: the place of each weight of a kernel from its output's."""
+    axes = [
+        g.dilation * np.arange(g.kernel_size) - b for g, b in zip(geometry, before, strict=True)
+    ]
+    return np.array(list(itertools.product(*axes)))
 
 
 def _output_padding(output_padding, rank, strides, padding):

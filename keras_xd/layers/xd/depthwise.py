@@ -90,7 +90,7 @@ class XDDepthwiseConv2D(DepthwiseXDLayer, keras.layers.DepthwiseConv2D):
         padding, dilation_rate: as in `XDConv2D`, without "causal".
         kernel_size, *args: these and all others of a depthwise Keras convolution.
         window_size, depth, radix, warm_start, frequency_bias, channel_gates,
-            architecture_regularizer, seed: as in `XDConv2D`.
+            architecture_regularizer, seed, method: as in `XDConv2D`.
 
     Output shape:
         `(batch, new_height, new_width, channels · depth_multiplier)`, or with the channels first.

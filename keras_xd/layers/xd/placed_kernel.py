@@ -62,9 +62,9 @@ class PlacedTransform:
         return ops.reshape(data, (rows, 2 * n, -1))
 
 
-def kernel_plans(plans, geometry, depth):
+def kernel_plans(plans, geometry, depth, method="auto"):
     """Return the plans to fold `L` by, for those of `K` and `M`."""
-    if devices.has_accelerator():
+    if devices.has_accelerator() or method == "stages":
         return tuple(plans)
     return tuple(
         radix.plan(plan.n, plan.radices, depth=depth, columns=g.kernel_size)
@@ -74,12 +74,12 @@ def kernel_plans(plans, geometry, depth):
     )
 
 
-def kernel_axes(start, geometry, plans, depth, connections):
+def kernel_axes(start, geometry, plans, depth, connections, method="auto"):
     """Choose by cost, for every axis, how `L` meets the kernel."""
     axes, rows = [], 1
     columns = connections * int(np.prod([g.kernel_size for g in geometry], dtype=object))
     for index, (g, plan) in enumerate(
-        zip(geometry, kernel_plans(plans, geometry, depth), strict=True)
+        zip(geometry, kernel_plans(plans, geometry, depth, method), strict=True)
     ):
         columns //= g.kernel_size
         weights = start.placed_weights(g)

@@ -245,8 +245,8 @@ class XDSeparableConv2D(SeparableXDLayer, keras.layers.SeparableConv2D):
         filters, kernel_size, *args: these and all others of a separable Keras convolution.
         search_pointwise: whether the pointwise operation is searched too.
         window_size: as in `XDConv2D`, of the depthwise operation.
-        depth, radix, warm_start, frequency_bias, channel_gates, architecture_regularizer, seed: as
-            in `XDConv2D`. The start is that of the depthwise operation.
+        depth, radix, warm_start, frequency_bias, channel_gates, architecture_regularizer, seed,
+            method: as in `XDConv2D`. Start and method are those of the depthwise operation.
 
     Example:
 
