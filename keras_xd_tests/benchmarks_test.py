@@ -160,25 +160,6 @@ def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypa
     assert finalized.measure("tcn", 0.0, 1)["spectrum"].keys() == {"parameters"}
 
 
-def test_formats_are_measured_and_refusals_told(tmp_path, monkeypatch, capsys):
-    formats = scripts["formats"]
-
-    def run_backend(backend, cells):
-        formats.main(["--measure", json.dumps(cells)])
-        for line in capsys.readouterr().out.splitlines():
-            if line.startswith(formats.MARK):
-                kind, format, values = json.loads(line.removeprefix(formats.MARK))
-                yield kind, format, [values[0], "no such operation"]
-
-    monkeypatch.setattr(formats, "run_backend", run_backend)
-    page = tmp_path / "page.md"
-    found = formats.main(["--kinds", "KDense", "--formats", "onnx", "--output", str(page)])
-    assert found["KDense"]["onnx"][0] < 1e-5
-    text = page.read_text()
-    assert re.search(r"\| KDense \| \de[-+]\d\d / \[1\] \|", text)
-    assert "- [1] no such operation" in text
-
-
 def test_operators_are_served_by_every_runtime(monkeypatch):
     formats, name = scripts["formats"], "FNO, 256 points"
     tiny = formats.operator((9, 1), "fourier", 4, 2)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd import auto
 from keras_xd_tests import example_scripts
 
 tasks = example_scripts.load("experiments.scoreboard.tasks")
@@ -68,24 +67,3 @@ def test_errors_are_those_of_their_definitions(rng):
     odds = 1 / (1 + np.exp(-keys.astype("float64")))
     expected = -np.log(np.where(notes == 1, odds, 1 - odds)).sum() / 4
     assert tasks.nats(notes, keys) == pytest.approx(expected, rel=1e-6)
-
-
-def test_the_choice_is_kept_and_judged(tmp_path, monkeypatch):
-    monkeypatch.setattr(auto, "SPACES", auto.SPACES[:1])
-    monkeypatch.setattr(choice, "EPOCHS", 1)
-    arguments = ["--small", "--tasks", "sentences", "--seeds", "0", "--output", str(tmp_path)]
-    monkeypatch.setattr(choice, "TRIALS", {"XD": choice.TRIALS["XD, depth 1, half"]})
-    trial, record = choice.main([*arguments, "--trials"]).runs
-    assert trial["trial"] == "XD" and len(trial["losses"]) == 1 and 0 <= trial["error"] <= 100
-    assert [row["model"] for row in record["rows"]] == ["backbone", "xd, depth 1"]
-    assert record["kept"] in record["reason"] and 0 <= record["error"] <= 100
-    before = (tmp_path / "choice.json").read_bytes()
-    page = choice.main([*arguments, "--trials"]).paths["md"].read_text()  # nothing is left to do
-    assert (tmp_path / "choice.json").read_bytes() == before and f"0: {record['kept']}" in page
-    assert redraw.page("choice", redraw.records("choice", tmp_path)) == page
-    assert "## Budget 4" in page and "Not worse than the backbone on" in page
-    # Worse is what is more than a deviation above.
-    assert not choice.is_worse({0: 3.0, 1: 5.0}, {0: 2.0, 1: 4.0})
-    assert choice.is_worse({0: 3.0, 1: 5.0}, {0: 1.0, 1: 1.1})
-    assert choice.is_worse({0: 3.0}, {0: 2.9})
-    assert not choice.is_worse({0: 3.0}, {0: 2.9, 1: 3.9, 2: 3.5})

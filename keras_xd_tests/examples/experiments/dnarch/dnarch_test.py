@@ -29,26 +29,6 @@ def parsed(tokens):
     return int(compute[token](values)), 1 + max(depths), [*counts, len(values)]
 
 
-def test_listops_by_the_recipe():
-    parts = listops.load((60, 10, 5), 20, 40, seed=1)
-    assert [part[0].shape for part in parts] == [(60, 40), (10, 40), (5, 40)]
-    inputs, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    assert len({row.tobytes() for row in inputs}) == 75
-    arguments = []
-    for row, value in zip(inputs, values, strict=True):
-        end = int(np.argmax(row == listops.END))
-        assert 20 <= end < 40 and not row[end + 1 :].any() and row[:end].min() > listops.END
-        tokens = [listops.TOKENS[number] for number in row[:end]]
-        found, depth, counts = parsed(tokens)
-        assert found == value and depth <= 9 and not tokens
-        arguments += counts
-    assert min(arguments) == 2 and max(arguments) == 10
-    assert set(inputs.ravel()) == set(range(16)) | {16} == set(range(len(listops.TOKENS)))
-    again = listops.load((60, 10, 5), 20, 40, seed=1)
-    np.testing.assert_array_equal(again[0][0], parts[0][0])
-    assert not np.array_equal(listops.load((60, 10, 5), 20, 40, seed=2)[0][0], parts[0][0])
-
-
 def test_answers_are_decoded_by_the_network(tmp_path):
     """The networks of Darcy flow answer with solutions, and errors are those of solutions."""
     arguments = ["darcy", *TINY, "--size", "8", "--subset", "10", "--output", str(tmp_path)]

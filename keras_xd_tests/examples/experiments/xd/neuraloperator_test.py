@@ -1,7 +1,6 @@
 """The experiment beside neuraloperator: this package's networks, the page, what is refused."""
 
 import importlib
-import json
 
 import numpy as np
 import pytest
@@ -35,46 +34,6 @@ def test_a_network_of_this_package(arguments, tmp_path, monkeypatch):
     before = (tmp_path / "neuraloperator.json").read_bytes()
     experiment.main(arguments)  # nothing is left to do
     assert (tmp_path / "neuraloperator.json").read_bytes() == before
-
-
-def test_rates_are_those_of_the_least_validation_error(arguments, tmp_path, monkeypatch):
-    def run(method, seed, rates, data, options, command):
-        error = {1e-3: 0.3, 1e-2: 0.1}[rates[0]] + 0.02 * seed
-        errors = {"validation": error, "16": error + 0.1, "32": error + 0.2}
-        record = {"method": method, "seed": seed, "rates": rates, "errors": errors}
-        more = {
-            "threads": None,
-            "parameters": 1234,
-            "seconds": 1.0,
-            "device": "cpu",
-            "versions": "one 1.0",
-        }
-        return {**record, **more, "command": command}
-
-    rates = {"fourier": [(1e-2, None), (1e-3, None)], "xd": [(1e-3, 1e-3), (1e-2, 1e-3)]}
-    monkeypatch.setattr(experiment, "RATES", rates)
-    monkeypatch.setattr(experiment, "run", run)
-    experiment.main([*arguments, "--seeds", "0", "1"])
-    found = json.loads((tmp_path / "neuraloperator.json").read_text())
-    keys = [(run["method"], run["seed"], run["rates"][0]) for run in found["runs"]]
-    first = [(method, 0, rate) for method, rate in (("fourier", 1e-2), ("fourier", 1e-3))]
-    first += [("xd", 0, 1e-3), ("xd", 0, 1e-2)]
-    assert keys == [*first, ("fourier", 1, 1e-2), ("xd", 1, 1e-2)]
-    page = (tmp_path / "neuraloperator.md").read_text()
-    row = "| 2 | 11.00 ± 1.41 | 21.00 ± 1.41 | 31.00 ± 1.41 | 1,234 | 0.01, 0.001 | cpu |"
-    assert f"| XD search from it, Tucker {row}" in page
-    assert redraw.page("neuraloperator", found) == page
-    calls = {"runtime": "PyTorch", "refused": "no FFT", "1": 0.5, "32": 4.0}
-    process = {"step": 1.5, "memory": 7, "calls": calls}
-    speeds = [
-        {**found["runs"][-1], "seed": None, "threads": 1, "processes": [process]},
-        {**found["runs"][-1], "seed": None, "threads": 2, "processes": [{"step": 1.25}]},
-    ]
-    copied = {**speeds[0], "method": experiment.COPY, "difference": 7e-7, "threads": None}
-    page = experiment.page(found["settings"], [*found["runs"], *speeds, copied], found["written"])
-    assert "has its outputs, up to 7e-07 of the largest one." in page
-    assert "| XD search from it, Tucker | 1.5 | 1.25 | 7 | PyTorch | 0.50 | 4.00 |" in page
-    assert "an ONNX file: no FFT" in page
 
 
 def test_speeds_are_measured_in_turns(arguments, monkeypatch):

@@ -73,30 +73,6 @@ def test_series_are_shortened_split_and_scaled(rng):
     assert kept[1].tolist() == [0, 0, 0, 1, 1, 1] and held[1].tolist() == [0, 1]
 
 
-def test_forecasts_of_a_grown_year_are_exact_and_networks_run(tmp_path, monkeypatch, rng):
-    rates = {name: rates[:1] for name, rates in forecast.RATES.items()}
-    monkeypatch.setattr(forecast, "RATES", {**rates, "linear": [0.1, 1.0]})
-    weeks = np.arange(900)
-    values = 300 + weeks / 52 + 3 * np.sin(2 * np.pi * weeks / 52)
-    rows = [f"{week},{'' if week == 7 else value}" for week, value in enumerate(values)]
-    (tmp_path / "co2.csv").write_text("\n".join(["date,co2", *rows]))
-    arguments = (
-        "--methods seasonal drift linear tcn xd --seeds 3 --channels 2 --levels 1 --epochs 1"
-    )
-    arguments = [*arguments.split(), "--data", str(tmp_path / "co2.csv")]
-    forecast.main([*arguments, "--output", str(tmp_path)])
-    found = json.loads((tmp_path / "forecast.json").read_text())
-    runs = {(run["method"], str(run["rates"])): run for run in found["runs"]}
-    assert len(runs) == sum(map(len, forecast.RATES.values()))
-    np.testing.assert_allclose(runs["seasonal", "None"]["test"], np.ones(52), atol=1e-3)
-    np.testing.assert_allclose(runs["drift", "None"]["test"], np.zeros(52), atol=1e-3)
-    assert np.mean(runs["linear", "0.1"]["test"]) < 0.05  # waves and growth are linear in the past
-    assert all(np.isfinite(run["test"] + run["validation"]).all() for run in runs.values())
-    page = (tmp_path / "forecast.md").read_text()
-    assert "| a year before | 1 | 1.00 |" in page and redraw.page("forecast", found) == page
-    assert "<svg" in (tmp_path / "forecast.svg").read_text()
-
-
 def test_forecasts_never_see_what_they_predict():
     values = np.arange(1000.0)
     ends = [int(1000 * share) for share in np.cumsum(list(forecast.PARTS.values()))]
