@@ -460,16 +460,17 @@ def internal_channels(
         shared: whether a layer is called more than once.
     """
 
-    def passes(layer):
+    def passes(call):
+        layer = call.operation
         if isinstance(layer, (*PRODUCERS, *DEPTHWISE)):
             return able(layer) and not shared(layer)
         once = not isinstance(layer, layers.BatchNormalization) or not shared(layer)
-        return once and channelwise.keeps_channels_apart(layer)
+        return once and channelwise.keeps_channels_apart(call)
 
-    operations = [call.operation for call in cloning.Trace(model).calls]
-    units = ChannelUnits(
-        model, {id(x): "it is no place of masks" for x in operations if not passes(x)}
-    )
+    calls = cloning.Trace(model).calls
+    operations = [call.operation for call in calls]
+    held = {id(call.operation): "no mask passes it" for call in calls if not passes(call)}
+    units = ChannelUnits(model, held)
     found = []
     for group in units.groups:
         inside = all(any(slot.layer is x for x in operations) for slot in group.slots)

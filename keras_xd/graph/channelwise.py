@@ -81,10 +81,13 @@ def pools_channels_alone(layer: layers.Layer) -> bool:
     return type(layer) in GLOBAL_POOLING and layer.data_format == "channels_last"
 
 
-def keeps_channels_apart(operation: keras.Operation) -> bool:
-    """Return whether an operation without a kernel may treat each channel by itself."""
-    return isinstance(operation, _elementwise_operations()) or (
-        type(operation) in _KEEPS_CHANNELS_APART or is_product(operation)
+def keeps_channels_apart(call: cloning.OperationCall) -> bool:
+    """Return whether a call of an operation without a kernel may treat each channel by itself."""
+    operation = call.operation
+    if len(call.tensors) > 1:
+        return is_product(operation)
+    return type(operation) in _KEEPS_CHANNELS_APART or isinstance(
+        operation, _elementwise_operations()
     )
 
 

@@ -68,6 +68,11 @@ def test_what_is_seen_outside_or_shared_is_held():
         assert found(keras.Model(inputs, layers.Conv2D(2, 1)(tensor))) == []
 
 
+@pytest.mark.parametrize("add", [layers.Add(), lambda pair: pair[0] + pair[1]])
+def test_sums_hold_their_channels(add):
+    assert found(between(lambda x: add([x, layers.Conv2D(4, 1)(x)]))) == []
+
+
 @pytest.mark.parametrize("shared", [layers.BatchNormalization(), layers.DepthwiseConv2D(3)])
 def test_what_is_called_twice_between_holds_the_channels_of_both(shared):
     inputs = keras.Input((8, 8, 3))
