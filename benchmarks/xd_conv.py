@@ -9,8 +9,8 @@ backward in float32 with circular padding, all contestants in turn in one proces
 how much resident memory rises during the first three steps in a process of its own (Linux). The
 floor counts multiply–adds (of backward twice those of forward) and the bytes of input, output,
 spectrum and their gradients, each moved once, at the rates that this process measures. `--long`
-writes only the tables of long axes, to benchmarks/long_axes.md, and needs torch: time with short
-and long kernels and memory of SpectralConv1D of all modes, convolutions and XDConv1D.
+writes only the tables of long axes, to benchmarks/long_axes.md: time with short and long kernels
+and memory of SpectralConv1D of all modes, convolutions, torch's FFT if it is there, and XDConv1D.
 """
 
 import gc
@@ -72,18 +72,12 @@ def keras_inference(layer, batch, channels, sizes):
     return lambda: forward(x).numpy()
 
 
-def xd_layer(case, dtype=None):
+def xd_layer(case, padding="circular", **options):
     from keras_xd import layers
 
     _, channels, sizes, kernel, depth, _ = case
-    return getattr(layers, f"XDConv{len(sizes)}D")(
-        channels,
-        kernel,
-        padding="circular",
-        use_bias=False,
-        depth=depth,
-        dtype=dtype,
-    )
+    options = {"padding": padding, "use_bias": False, "depth": depth or 1, **options}
+    return getattr(layers, f"XDConv{len(sizes)}D")(channels, kernel, **options)
 
 
 def spectral_layer(case):
@@ -245,14 +239,19 @@ def table_of_inference(options):
     return lines
 
 
+def table_of_depths(options):
+    lines = timing.head("case", "depth 1 ms", "depth 3", "depth 9", "depth 9 / depth 1")
+    for name in options.cases:
+        case = CASES[name]
+        steps = {depth: step_of(xd_layer(case, depth=depth), case) for depth in (1, 3, 9)}
+        times = timing.medians(steps, repetitions=options.repetitions, **TURNS)
+        cells = [f"{taken:.1f}" for taken in times.values()]
+        lines.append(timing.row(name, *cells, f"{times[9] / times[1]:.2f}"))
+    return lines
+
+
 def long_layer(jit=False, **options):
-    def make(case):
-        from keras_xd import layers
-
-        layer = layers.XDConv1D(case[1], case[3], padding="same", use_bias=False, **options)
-        return step_of(layer, case, jit)
-
-    return make
+    return lambda case: step_of(xd_layer(case, "same", **options), case, jit)
 
 
 def torch_fft(case):
@@ -359,6 +358,10 @@ def main(arguments=None):
         "Inference (forward only):",
         "",
         *table_of_inference(options),
+        "",
+        "Depth (without XLA):",
+        "",
+        *table_of_depths(options),
     ]
     return timing.write(options, lines)
 

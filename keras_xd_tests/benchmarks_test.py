@@ -125,7 +125,7 @@ def test_xd_convolutions_are_measured(monkeypatch, tmp_path):
     assert all(float(row[2]) > 0 and row[6] == "3" for row in measured[:4])
     ratio = float(measured[0][2]) / float(measured[2][2])
     assert float(measured[5][1]) == pytest.approx(ratio, rel=0.2)
-    assert len(rows_of(lines, "tiny")) == 1
+    assert len(rows_of(lines, "tiny")) == 2
     output = tmp_path / "long.md"
     lines = script.main(["--long", "--repetitions", "1", "--output", str(output)])
     tables = rows_of(lines, "8 |")  # short kernels, long ones, memory

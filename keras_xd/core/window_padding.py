@@ -52,6 +52,17 @@ def extended(x, border, value=0.0):
     return ops.pad(x, [(0, 0), *added, (0, 0)], constant_values=value)
 
 
+def wrapped(x, border):
+    """Return a tensor continued around the circle of each spatial axis, by places before and after.
+
+    An axis may be read several times around.
+    """
+    for axis, (before, after) in enumerate(border, start=1):
+        size = x.shape[axis]
+        x = ops.take(x, np.arange(-before, size + after) % size, axis=axis)
+    return x
+
+
 def every(x, steps, starts=None):
     """Return every step-th place along each spatial axis."""
     if max(steps) == 1:

@@ -468,13 +468,12 @@ def internal_channels(
         return once and channelwise.keeps_channels_apart(call)
 
     calls = cloning.Trace(model).calls
-    operations = [call.operation for call in calls]
+    own = {id(call.operation) for call in calls}  # not those of graphs inside
     held = {id(call.operation): "no mask passes it" for call in calls if not passes(call)}
     units = ChannelUnits(model, held)
     found = []
     for group in units.groups:
-        inside = all(any(slot.layer is x for x in operations) for slot in group.slots)
-        if not inside or any(len(s.units) != len(group.units) for s in group.slots):
+        if any(id(s.layer) not in own or len(s.units) != len(group.units) for s in group.slots):
             continue
         channels = Channels()
         for slot in group.slots:

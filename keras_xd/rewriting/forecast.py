@@ -110,7 +110,8 @@ def forecast(
     on a large model is known in seconds and before any memory is asked for.
 
     With `target` it is what `compress` would leave of a trained model, layer by layer, by the norms
-    of its filters, as no samples are given. With samples `compress(…, epochs=0)` tells it.
+    of its filters, as no samples are given; for that a smaller copy is made. With samples
+    `compress(…, epochs=0)` tells it.
 
     Args:
         model: a built model, as in `rewrite`.

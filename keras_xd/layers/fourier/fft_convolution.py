@@ -5,7 +5,7 @@ import math
 import numpy as np
 from keras import ops
 
-from keras_xd.core import complex_products, transforms
+from keras_xd.core import complex_products, transforms, window_padding
 from keras_xd.layers.fourier import resampling
 
 # A multiply–add of transforms takes about as long as so many of a depthwise convolution on a CPU,
@@ -26,9 +26,7 @@ def direct(x, kernel, before, circular=False, masks=None, bins=None):
         if not circular:  # the filters read what the taps make beyond the borders
             padding = [(k - 1, k - 1) for k in taps]
     if circular:
-        for axis, (left, right) in enumerate(padding, start=1):
-            size = x.shape[axis]
-            x = ops.take(x, np.arange(-left, size + right) % size, axis=axis)
+        x = window_padding.wrapped(x, padding)
     else:
         x = ops.pad(x, [(0, 0), *padding, (0, 0)])
     y = ops.depthwise_conv(

@@ -83,15 +83,13 @@ class SlidingXDLayer(XDLayer):
         rank, kernel = self.rank, functional.exact(self._grouped_kernel())
         if self.data_format == "channels_first":
             x = ops.moveaxis(x, 1, -1)
+        spans = window_padding.spans(self.kernel_size, self.dilation_rate)
         border = [
-            (g.left, g.stride * (g.output_size - 1) + _span(g) - g.size - g.left)
-            for g in self.geometry
+            (g.left, g.stride * (g.output_size - 1) + span - g.size - g.left)
+            for g, span in zip(self.geometry, spans, strict=True)
         ]
         if self.padding == "circular":
-            for axis, (before, after) in enumerate(border, start=1):
-                size = x.shape[axis]
-                x = ops.take(x, np.arange(-before, size + after) % size, axis=axis)
-            border = [(0, 0)] * rank
+            x, border = window_padding.wrapped(x, border), [(0, 0)] * rank
         costs = self._convolution_costs(kernel.shape[-2] * self.groups, self.geometry)
         if min(costs, key=costs.get) == "taps":
             y = window_padding.convolve(x, kernel, border, self.strides, self.dilation_rate)
@@ -117,7 +115,8 @@ class SlidingXDLayer(XDLayer):
         filters, groups = self._output_channels(channels), self._channel_groups(channels)
         wraps = self.padding == "circular"
         before = [0 if wraps else g.left for g in geometry]
-        sizes = [g.size + wraps * (_span(g) - 1) for g in geometry]
+        spans = window_padding.spans(self.kernel_size, self.dilation_rate)
+        sizes = [g.size + wraps * (span - 1) for g, span in zip(geometry, spans, strict=True)]
         counts = fft_convolution.correlation_multiply_adds(
             (*sizes, channels), _offsets(geometry, before), filters, groups
         )
@@ -352,11 +351,6 @@ class XDConv3DTranspose(TransposedXDLayer, keras.layers.Conv3DTranspose):
     """As `XDConv2DTranspose`, over three spatial axes."""
 
     rank = 3
-
-
-def _span(axis):
-    """Return the number of points from the first weight of a kernel to the last."""
-    return axis.dilation * (axis.kernel_size - 1) + 1
 
 
 def _offsets(geometry, before):
