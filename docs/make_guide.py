@@ -42,8 +42,6 @@ GUIDES = {
     "masked_models": {
         "epochs, batch_size = 20, 25": "epochs, batch_size = 1, 32",
         PARTS.format(1200): SMALL_PARTS,
-        "range(2)": "range(1)",
-        "network(16)": "network(4)",
         "network(8)": "network(2)",
     },
     "unknown_order": {
