@@ -283,9 +283,8 @@ LONG = {
 }
 
 
-def long_table(kernel, measure):
+def long_table(kernel, measure, found):
     """Return the lines of a table of all lengths, with ratios to SpectralConv1D and growth."""
-    found = {}
     for n in LENGTHS:
         case = (4, 16, (n,), kernel or n, None, None)
         fits = {"dense": n <= 1024, "Conv1D": n * case[3] <= 2**24}
@@ -303,8 +302,31 @@ def long_table(kernel, measure):
     return [*lines, timing.row("exponent of the growth", *growth)]
 
 
+def growth(times):
+    """Draw the times of a table over the lengths, with the slope of n log n."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4.2), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, (title, found) in zip(panels, times.items(), strict=True):
+        lengths = [n for n in LENGTHS if found[n]]
+        for name in LONG:
+            if "XLA" not in name:
+                axes.loglog(lengths, [found[n].get(name, math.nan) for n in lengths], label=name)
+        first = found[lengths[0]]["SpectralConv1D"] / lengths[0] / math.log(lengths[0])
+        line = [first * n * math.log(n) for n in lengths]
+        axes.loglog(lengths, line, color="black", linestyle=":", label="n log n")
+        axes.set(title=title, xlabel="length")
+    panels[0].set_ylabel("ms of CPU, forward and backward")
+    panels[1].legend(frameon=False, fontsize=8)
+    return figure
+
+
 def page_of_long_axes(options):
     """Return the lines of the page of long axes: time for short and long kernels, and memory."""
+    times, memory = {"kernel 5": {}, "kernel as long as the axis": {}}, {}
+
+    from keras_xd.visualization import style
 
     def cpu(case, names):
         turns = {"repetitions": options.repetitions, "clock": time.process_time, **TURNS}
@@ -313,7 +335,11 @@ def page_of_long_axes(options):
     def peak(case, names):
         return {name: peak_memory(name, case, None) for name in names}
 
-    return timing.page(
+    tables = [
+        long_table(kernel, cpu, found)
+        for kernel, found in zip((5, None), times.values(), strict=True)
+    ]
+    lines = timing.page(
         "Long axes",
         "Written by `TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 python "
         f"benchmarks/xd_conv.py --long`; {timing.versions()}. Forward "
@@ -321,12 +347,16 @@ def page_of_long_axes(options):
         "times SpectralConv1D with all modes. Load of the machine (2 cores): "
         f"{os.getloadavg()[2]:.0f}.",
         "Kernel 5, milliseconds of CPU, medians of turns in one process:",
-        long_table(5, cpu),
+        tables[0],
         "Kernel as long as the axis:",
-        long_table(None, cpu),
+        tables[1],
+        f"![growth]({options.output.stem}.svg)",
         "Kernel 5, MiB by which resident memory rises at most in three steps of a process:",
-        long_table(5, peak),
+        long_table(5, peak, memory),
     )
+    if not options.dry_run:
+        style.save(growth(times), options.output.with_suffix(".svg"))
+    return lines
 
 
 def main(arguments=None):

@@ -8,6 +8,7 @@ from typing import Any
 import keras_tuner
 import numpy as np
 from keras_tuner.engine.trial import Trial
+from threadpoolctl import threadpool_limits
 
 from keras_xd.core import validation
 from keras_xd.grammar import Grammar, Topology
@@ -244,6 +245,7 @@ class GrammarOracle(AskTellOracle):
             return set()
         return {trial.trial_id for trial in front_of_trials(trials, self.objective)}
 
+    @threadpool_limits.wrap(1)  # matrices are small: a second thread waits and costs five times
     def _improving(self, space, observed, errors, pending, tried, rng):
         self._surrogate.space = space
         self._surrogate.network = tried.network
