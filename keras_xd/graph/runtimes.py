@@ -138,6 +138,28 @@ def quantize_onnx(path, samples, signature):
     else:
         quantize_static(prepared, path, Samples(), per_channel=True)
     os.remove(prepared)
+    _shorten_names(path)
+
+
+def _shorten_names(path):
+    """Number the tensors of an ONNX file but inputs and outputs: names are a sixth of a file."""
+    import onnx
+
+    model = onnx.load(path)
+    graph = model.graph
+    if any(attribute.HasField("g") for node in graph.node for attribute in node.attribute):
+        return  # whose names hold in graphs within the graph too
+    names = {"": "", **{value.name: value.name for value in (*graph.input, *graph.output)}}
+
+    def short(name):
+        return names.setdefault(name, f"_{len(names)}")
+
+    for value in (*graph.initializer, *graph.value_info):
+        value.name = short(value.name)
+    for node in graph.node:
+        node.name = ""
+        node.input[:], node.output[:] = map(short, node.input), map(short, node.output)
+    onnx.save(model, path)
 
 
 def caller(model: keras.Model, x: object, runtime: str, folder: str) -> Callable:

@@ -461,7 +461,7 @@ def test_int8_by_the_quantizers_of_the_runtimes(name, searched, tmp_path, capsys
     )
     assert searched or done[1] == "weights and activations"
     assert float(done[2]) <= 20
-    assert file_bytes(small) < (0.75 if searched else 0.45) * file_bytes(whole)
+    assert file_bytes(small) < (0.3 if searched else 0.45) * file_bytes(whole)
     signature = [keras.InputSpec(shape=(None, 8, 8, 3), name="image")]
     actual = FORMATS[format].run(str(small), [images], signature, None)[0]
     expected = model.predict(images, verbose=0)
