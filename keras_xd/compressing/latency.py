@@ -79,6 +79,7 @@ class LatencyTable:
             values = [self.of_layer(layer, shape, *share) for share in SHARES]
             factors = np.linalg.lstsq(_features(SHARES), np.array(values), rcond=None)[0]
             factors = np.maximum(factors, 0.0)  # fewer channels take no longer
+            factors *= values[0] / factors.sum()  # of the whole layer what was measured
             if before is after:
                 factors = np.array([factors[0], 0.0, factors[1:].sum(), 0.0])
             count, size = len(before.units), len(after.units)

@@ -290,6 +290,21 @@ def test_latency_is_measured_in_the_runtime(runtime):
     assert len(table.known) == measured
 
 
+def test_no_latency_is_below_0_where_the_fit_is_bad(monkeypatch):
+    def milliseconds(self, x, *models):  # a line through these is below 0 for few channels
+        return [1e-6 + (keras_xd.complexity(model) / 1e5) ** 3 for model in models]
+
+    monkeypatch.setattr(LatencyTable, "_milliseconds", milliseconds)
+    convolutions = [layers.Conv2D(64, 5, padding="same") for _ in range(2)]
+    model = keras.Sequential([keras.Input((8, 8, 3)), *convolutions])
+    table, units = LatencyTable("litert", np.zeros((1, 8, 8, 3), "float32")), ChannelUnits(model)
+    terms, found = table.terms(model, units)
+    costs = allocation.Costs(units, terms, sum(found.values()))
+    none = np.zeros(0, bool)
+    assert costs.total(costs.sizes, none) == pytest.approx(sum(found.values()))
+    assert 0 <= costs.total(costs.sizes // 4, none) < costs.total(costs.sizes, none)
+
+
 @pytest.mark.parametrize("of_whole", [1.0, 0.0])
 def test_a_latency_target(monkeypatch, of_whole):
     def milliseconds(self, x, *models):
