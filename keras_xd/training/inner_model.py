@@ -95,13 +95,11 @@ class InnerModel(keras.Model):
         super().save_own_variables(store)
         store_signature(self.model, store)
         store_random_state(self, store)
-        self.architecture_drift.store(store)
 
     def load_own_variables(self, store: Any) -> None:
         """Check that a file's searchable layers are those of the model; load its random state."""
         check_stored_signature(self.model, store)
         load_random_state(self, store)
-        self.architecture_drift.restore(store)
 
 
 def _with_layers(model):

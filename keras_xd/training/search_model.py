@@ -200,6 +200,14 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
         # The model is built, so its optimizer can be: `load_weights` then restores its state too.
         self.optimizer.build(self.trainable_variables)
 
+    def save_own_variables(self, store: Any) -> None:
+        super().save_own_variables(store)
+        self.architecture_drift.store(store)
+
+    def load_own_variables(self, store: Any) -> None:
+        super().load_own_variables(store)
+        self.architecture_drift.restore(store)
+
     def get_compile_config(self) -> Config:
         config = super().get_compile_config()
         if not config:

@@ -202,7 +202,7 @@ def test_statistics_of_normalizations_are_those_of_the_samples():
     assert normalization.momentum == 0.99 and model.layers[1].rate == 0.9
 
 
-def test_training_on_labels_and_outputs():
+def test_training_on_labels_and_outputs(tmp_path):
     model, (x, y) = residual(16), data(64)
     model.compile(keras.optimizers.Adam(1e-3), LOSS, metrics=["accuracy"], jit_compile=False)
     before = [keras.ops.convert_to_numpy(weight) for weight in model.weights]
@@ -217,6 +217,7 @@ def test_training_on_labels_and_outputs():
         validation_data=(x[48:], y[48:]),
         max_loss=1.0,
         batch_size=16,
+        callbacks=[keras.callbacks.BackupAndRestore(tmp_path)],
         verbose=0,
     )
     assert all(map(np.array_equal, before, [w.numpy() for w in model.weights]))
