@@ -342,9 +342,9 @@ def page_of_long_axes(options):
     lines = timing.page(
         "Long axes",
         "Written by `TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 python "
-        f"benchmarks/xd_conv.py --long`; {timing.versions()}. Forward "
-        "and backward, float32, 16 channels, batch 4; depth 1 where none is named; in brackets "
-        "times SpectralConv1D with all modes. Load of the machine (2 cores): "
+        f"benchmarks/xd_conv.py --long --repetitions {options.repetitions}`; {timing.versions()}. "
+        "Forward and backward, float32, 16 channels, batch 4; depth 1 where none is named; in "
+        "brackets times SpectralConv1D with all modes. Load of the machine (2 cores): "
         f"{os.getloadavg()[2]:.0f}.",
         "Kernel 5, milliseconds of CPU, medians of turns in one process:",
         tables[0],
