@@ -42,8 +42,7 @@ def outputs_and_gradients(layer, x, jit):
     ("name", "dtype", "jit"),
     [
         *((name, "float64", False) for name in LAYERS),
-        ("long", "float32", False),
-        ("2d", "float32", True),
+        ("1d", "float32", True),
     ],
 )
 def test_methods_compute_the_same(name, dtype, jit, rng):
