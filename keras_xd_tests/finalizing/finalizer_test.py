@@ -105,8 +105,7 @@ LOW_RANK = {"form": "low_rank", "tolerance": 1e-6}
 @pytest.mark.parametrize(
     ("make", "options"),
     [
-        *[(sample_models.residual, KERNEL), (sample_models.sequential, KERNEL)],
-        *[(sample_models.nested, HALF), (sample_models.volumes, HALF)],
+        *[(sample_models.residual, KERNEL), (sample_models.nested, HALF)],
         *[(make, LOW_RANK) for make in sample_models.ALL[1:]],
     ],
 )

@@ -28,9 +28,9 @@ def network():
     return keras.Model(inputs, layers.Conv1D(3, 1, name="pointwise")(x))
 
 
-def tcn():
+def tcn(levels=1):
     options = {"dropout": 0.0, "weight_normalization": True}
-    return keras_xd.models.tcn((STEPS, 4), 3, channels=4, levels=1, **options)
+    return keras_xd.models.tcn((STEPS, 4), 3, channels=4, levels=levels, **options)
 
 
 def movement(model, rng):
@@ -225,4 +225,4 @@ def test_causal_layers_share_an_operation(rng):
     earlier, later = movement(rewritten, rng)
     assert earlier <= 1e-5 * later
     with pytest.raises(ValueError, match="same sizes.*dilation_rate=2"):
-        keras_xd.rewrite(tcn(), to="k_operation", operation=xd_layers.KOperation(), only=".*conv.")
+        keras_xd.rewrite(tcn(2), to="k_operation", operation=xd_layers.KOperation(), only=".*conv.")

@@ -89,7 +89,6 @@ RUNS = {
         *("chrysalis", 4, f"--experiment spherical --kinds rotated --subset 4 {CHRYSALIS}"),
         ("spherical",),
     ),
-    "depth": ("chrysalis", 4, f"--experiment depth {CHRYSALIS}", ("depth_2",)),
     "search": ("nos", 8, f"search {NOS} --seeds 3", ("random",)),
     "guidance": ("nos", 8, f"guidance --paper {NOS}", ("weight_100",)),
     "calibration": (

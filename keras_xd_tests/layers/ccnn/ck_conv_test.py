@@ -52,8 +52,7 @@ def numpy_kernel(layer):
 def test_layer():
     arguments = {"activation": "gelu", "seed": 1}
     in_space = {"learn_resolution": True, "convolution": "direct"}
-    causal = {**arguments, **in_space, "rank": 1, "padding": "causal", "kernel_size": 5}
-    check_layer(CKConv, causal, (2, 6, 3))
+    check_layer(CKConv, {**arguments, **in_space, "rank": 1, "padding": "causal"}, (2, 12, 3))
     arguments |= {"rank": 2, "kernel_size": (5, 4), "initial_kernel_size": 4.0}
     arguments |= {"padding": "circular", "data_format": "channels_first", "learn_resolution": True}
     options = {"run_jit": False, "run_mixed_precision": False}

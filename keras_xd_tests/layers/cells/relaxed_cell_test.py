@@ -46,7 +46,7 @@ def derived_weights(cell):
     [
         (False, False, 1, NAMES, False),
         (True, False, 2, ("dilated_3", "max_pooling_3", "dynamic_3"), False),
-        (True, False, 1, ("max_pooling_3",), True),
+        (True, False, 2, ("max_pooling_3", "dynamic_3"), True),
         (False, False, 1, ("identity", "dynamic_3", *DILATED), False),
         (False, True, 2, ("identity", "spatial_attention"), False),
     ],

@@ -42,7 +42,7 @@ def outputs_and_gradients(layer, x, jit):
     ("name", "dtype", "jit"),
     [
         *((name, "float64", False) for name in LAYERS),
-        ("1d", "float32", True),
+        ("circular", "float32", True),
     ],
 )
 def test_methods_compute_the_same(name, dtype, jit, rng):
