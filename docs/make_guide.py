@@ -43,18 +43,19 @@ GUIDES = {
         "epochs, batch_size = 20, 25": "epochs, batch_size = 1, 32",
         PARTS.format(1200): SMALL_PARTS,
         "network(8)": "network(2)",
+        "in range(2)": "in range(1)",
     },
     "unknown_order": {
         "num_samples = 5000": "num_samples = 232",
         "[3200, 4000]": "[100, 200]",
         "epochs, batch_size = 40": "epochs, batch_size = 1",
-        "depth=3": "depth=1",
+        "depth=3": 'depth=1, only="conv1"',
         "random_state=0": "random_state=0, max_iter=3",
     },
     "own_cnn": {
         "epochs, batch_size = 40, 25": "epochs, batch_size = 2, 32",
         PARTS.format(1200): SMALL_PARTS,
-        '("convolution", "pooling"), depth=3': '("convolution", "pooling"), depth=1',
+        '"pooling"), depth=3': '"pooling"), depth=1, only="conv1|pool1"',
         "(128, 128)": "(8, 8)",
     },
     "sequences": {
@@ -63,12 +64,15 @@ GUIDES = {
         "channels=32": "channels=4",
         "levels=2": "levels=1",
         "GRU(64": "GRU(4",
+        "rewrite(backbone": 'rewrite(backbone, only="level1_conv1"',
     },
     "sensor_series": {
         "length=126": "length=42",
         '("TEST", 60)': '("TEST", 30)',
         "updates, batch_size = 300": "updates, batch_size = 3",
         "(16, 32, 16)": "(4, 4, 4)",
+        "rewrite(backbone": 'rewrite(backbone, only="conv1"',
+        "(4, 8, 4))": '(4, 8, 4)), only="conv1"',
     },
     "tuner": {
         'searched("found", functions, trials=16)': 'searched("found", functions, trials=2)',

@@ -151,13 +151,13 @@ def table(runs):
     """Return a Markdown table: means and standard deviations over the seeds, median seconds."""
     rows = []
     for name in NAMES:
-        every = [run[name] for kind in KINDS for run in runs[kind]]
+        every = [run[name] for of_kind in runs.values() for run in of_kind]
         cells = [name]
-        for kind in KINDS:
-            cells.append(reporting.spread([run[name]["accuracy"] for run in runs[kind]], 3))
+        for of_kind in runs.values():
+            cells.append(reporting.spread([run[name]["accuracy"] for run in of_kind], 3))
         cells.append(f"{statistics.median(run['seconds'] for run in every):.2f}")
         rows.append([*cells, f"{every[0]['parameters']:,}", f"{every[0]['bytes'] / 1000:.0f}"])
-    head = ["model", "plain accuracy", "permuted accuracy", "s / epoch"]
+    head = ["model", *(f"{kind} accuracy" for kind in runs), "s / epoch"]
     return "\n".join(timing.table([*head, "trained parameters", "exported kB"], rows))
 
 

@@ -112,15 +112,17 @@ def test_commands_of_readme_and_docs_name_files_and_options_that_exist():
 
 def test_xd_convolutions_are_measured(monkeypatch, tmp_path):
     script = scripts["xd_conv"]
-    monkeypatch.setattr(script, "CASES", {"tiny": (2, 2, (8, 8), 3, 1, 8)})
+    monkeypatch.setattr(script, "CASES", {"tiny": (2, 2, (8,), 3, 1, 8)})
     monkeypatch.setattr(script, "LENGTHS", (8, 16))
+    names = ("SpectralConv1D", "Conv1D", "depth 1", "fft")
+    monkeypatch.setattr(script, "LONG", {name: script.LONG[name] for name in names})
     monkeypatch.setattr(script, "TURNS", {"rounds": 1, "warm_up": 1})
     monkeypatch.setattr(script, "machine_rates", lambda: (1e6, 1e6))
     monkeypatch.setattr(script, "peak_memory", lambda *_: 3.0)
     output = tmp_path / "page.md"
     lines = script.main(["--repetitions", "1", "--output", str(output)])
     assert output.read_text() == "\n".join(lines) + "\n"
-    measured = rows_of(lines, "2, 2, 8×8, 3, 1")
+    measured = rows_of(lines, "2, 2, 8, 3, 1")
     assert [row[1] for row in measured[:4]] == ["keras_xd", "keras_xd jit", "Conv", "SpectralConv"]
     assert all(float(row[2]) > 0 and row[6] == "3" for row in measured[:4])
     ratio = float(measured[0][2]) / float(measured[2][2])

@@ -21,12 +21,12 @@ from keras_xd.visualization.operators import operator_matrix
 SEED = 0
 
 
-def backbone(filters, shape=(8, 8, 1), kernel_size=3, classes=10):
-    """Return a CNN of two convolutions over one or two axes."""
+def backbone(filters, shape=(8, 8, 1), kernel_size=3, classes=10, convolutions=2):
+    """Return a CNN of a few convolutions over one or two axes."""
     rank, layers = len(shape) - 1, [keras.Input(shape)]
     convolution = getattr(keras.layers, f"Conv{rank}D")
     pooling = getattr(keras.layers, f"GlobalAveragePooling{rank}D")
-    for number in (1, 2):
+    for number in range(1, convolutions + 1):
         layers += [
             convolution(filters, kernel_size, padding="same", name=f"conv{number}"),
             keras.layers.BatchNormalization(momentum=0.8),

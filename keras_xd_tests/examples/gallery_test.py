@@ -44,6 +44,9 @@ def numbers(found):
 def test_a_script_draws_what_it_has_measured(name, tmp_path, monkeypatch, capsys):
     one_block = functools.partial(keras_xd.models.fno, blocks=1)
     monkeypatch.setattr(keras_xd.models, "fno", one_block)
+    for script in ("permuted_images", "sensor_echo"):
+        one_layer = functools.partial(scripts[script].backbone, convolutions=1)
+        monkeypatch.setattr(scripts[script], "backbone", one_layer)
     found = scripts[name].main(["--small", "--output", str(tmp_path)])
     values = numbers(found)
     assert values and np.isfinite(values).all()

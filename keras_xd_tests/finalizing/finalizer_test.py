@@ -105,8 +105,7 @@ LOW_RANK = {"form": "low_rank", "tolerance": 1e-6}
 @pytest.mark.parametrize(
     ("make", "options"),
     [
-        *[(sample_models.residual, KERNEL), (sample_models.sequential, KERNEL)],
-        *[(sample_models.nested, HALF), (sample_models.volumes, HALF)],
+        *[(sample_models.residual, KERNEL), (sample_models.nested, HALF)],
         *[(make, LOW_RANK) for make in sample_models.ALL[1:]],
     ],
 )
@@ -175,7 +174,7 @@ def test_a_convolution_that_has_not_moved_becomes_that_of_keras(
     name, arguments, options, becomes, rng
 ):
     layer = getattr(keras_xd.layers, f"XD{name}")(*arguments, **options, name="conv")
-    sizes = (12, 12) if "2D" in name else (12,)
+    sizes = (6, 6) if "2D" in name else (12,)
     space = keras.Sequential([keras.Input((*sizes, 2)), layer])
     architecture = layer.architecture_variables
     for weight in layer.weights:
@@ -186,6 +185,8 @@ def test_a_convolution_that_has_not_moved_becomes_that_of_keras(
     sample_models.assert_same_outputs(space, plain, inputs, RELATIVE_ERROR)
     assert (type(plain.get_layer("conv")) is getattr(layers, name)) == becomes
     assert type(plain) is FinalizedModel
+    if not becomes:
+        return
     half = finalize(space, weight_dtype="bfloat16").get_layer("conv")
     assert type(half).__module__.startswith("keras_xd") or name == "SeparableConv1D"
     architecture[0].assign(architecture[0] + 1e-3)

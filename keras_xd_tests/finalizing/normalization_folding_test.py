@@ -45,7 +45,7 @@ OPERATIONS = {
     ("use_bias", "name"),
     [
         *((True, name) for name in OPERATIONS),
-        *((False, name) for name in ("spectrum", "kernel", "gates", "groups")),
+        *((False, name) for name in ("spectrum", "kernel")),
     ],
 )
 def test_operations_take_in_their_normalization(name, use_bias, rng):

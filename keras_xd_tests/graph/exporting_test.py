@@ -87,7 +87,7 @@ def operator(*sizes):
     inputs = keras.Input((*sizes, 2), name="function")
     x = layers.Normalization(axis=-1, mean=[0.1, 0.2], variance=[2.0, 3.0])(inputs)
     x = keras_xd.layers.PointNormalization(channels=1)(x)
-    options = {"width": 4, "modes": 3, "blocks": 2, "continuation": 2, "local_kernel": 3}
+    options = {"width": 4, "modes": 3, "blocks": 1, "continuation": 2, "local_kernel": 3}
     x = keras_xd.models.fno((*sizes, 2), **options)(x)
     return keras.Model(inputs, keras_xd.layers.FourierResampling((7,) * len(sizes))(x))
 
@@ -209,7 +209,7 @@ RUNTIMES = {
     "openvino": (
         "m.xml",
         openvino,
-        ("spectrum_float16", "any_size", "operator2"),
+        ("spectrum_float16", "any_size"),
     ),
     "tf_saved_model": (
         "m",

@@ -28,9 +28,9 @@ def network():
     return keras.Model(inputs, layers.Conv1D(3, 1, name="pointwise")(x))
 
 
-def tcn():
+def tcn(levels=1):
     options = {"dropout": 0.0, "weight_normalization": True}
-    return keras_xd.models.tcn((STEPS, 4), 3, channels=4, levels=2, **options)
+    return keras_xd.models.tcn((STEPS, 4), 3, channels=4, levels=levels, **options)
 
 
 def movement(model, rng):
@@ -69,19 +69,19 @@ class Registered(xd_layers.SearchableLayer, layers.Dense):
         return plain
 
 
-@pytest.mark.parametrize(("space", "make"), [("xd", tcn), *((space, network) for space in OPTIONS)])
-def test_a_causal_model_stays_causal_in_every_space(space, make, rng):
+@pytest.mark.parametrize("space", OPTIONS)
+def test_a_causal_model_stays_causal_in_every_space(space, rng):
     """Trained on noise, and then with all weights moved at random."""
     if space == "registered":
         keras_xd.register_search_space(space, {layers.Dense: Registered})
-    model = make()
+    model = network()
     rewritten = keras_xd.rewrite(model, to=space, **OPTIONS[space])
     x = rng.standard_normal((2, STEPS, 4)).astype("float32")
     if "other_weight" not in OPTIONS[space] and space != "structured":
         np.testing.assert_allclose(rewritten(x), model(x), atol=1e-5)
     for variable in keras_xd.architecture_variables(rewritten):
         variable.assign_add(0.3 * rng.standard_normal(variable.shape))
-    rewritten.compile(keras.optimizers.Adam(0.01), "mse", jit_compile=make is tcn)
+    rewritten.compile(keras.optimizers.Adam(0.01), "mse", jit_compile=False)
     noise = rng.standard_normal((16, STEPS + 1, 4)).astype("float32")
     rewritten.fit(noise[:, :-1], noise[:, 1:, :3], epochs=2, batch_size=4, verbose=0)
     trained = keras_xd.finalize(rewritten)
@@ -202,7 +202,7 @@ def test_what_builds_on_rewritten_causal_layers(space, rng, tmp_path):
     assert keras_xd.compare(model, rewritten, x).output_error < 1e-5
     table = keras_xd.nearest_operation(rewritten)
     assert {row.operation for row in table.rows.values()} == {"convolution"}
-    assert len(keras_xd.describe(rewritten)) == len(table.rows) == 4
+    assert len(keras_xd.describe(rewritten)) == len(table.rows) == 2
     keras_xd.randomize_architecture(rewritten, seed=0)
     expected = keras.ops.convert_to_numpy(rewritten(x))
     rewritten.save(tmp_path / "model.keras")
@@ -225,4 +225,4 @@ def test_causal_layers_share_an_operation(rng):
     earlier, later = movement(rewritten, rng)
     assert earlier <= 1e-5 * later
     with pytest.raises(ValueError, match="same sizes.*dilation_rate=2"):
-        keras_xd.rewrite(tcn(), to="k_operation", operation=xd_layers.KOperation(), only=".*conv.")
+        keras_xd.rewrite(tcn(2), to="k_operation", operation=xd_layers.KOperation(), only=".*conv.")

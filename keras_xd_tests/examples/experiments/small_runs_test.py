@@ -66,11 +66,11 @@ RUNS = {
     "dnarch": ("dnarch", 8, f"cifar10 {DNARCH} --size 8", ("KRWD",)),
     "kernel_sizes": (
         *("kernel_sizes", 8, f"cifar10 {DNARCH} --size 8 --sizes 3 7 --architecture-rates 0.1"),
-        ("fixed 3", "learned from 3, rate 0.1", "separable"),
+        ("fixed 3", "learned from 3, rate 0.1"),
     ),
     "pruned_resnet": (
         *("pruned_resnet", 32, "--size 8 --width 8 --subset 8 --test-subset 6 --batch-size 4"),
-        ("taylor", "narrow"),
+        ("taylor",),
     ),
     "transfer": (
         *("chrysalis", 4, f"--experiment transfer --kinds permuted {CHRYSALIS}"),
@@ -89,8 +89,7 @@ RUNS = {
         *("chrysalis", 4, f"--experiment spherical --kinds rotated --subset 4 {CHRYSALIS}"),
         ("spherical",),
     ),
-    "depth": ("chrysalis", 4, f"--experiment depth {CHRYSALIS}", ("depth_2",)),
-    "search": ("nos", 8, f"search {NOS} --seeds 3", ("nos",)),
+    "search": ("nos", 8, f"search {NOS} --seeds 3", ("random",)),
     "guidance": ("nos", 8, f"guidance --paper {NOS}", ("weight_100",)),
     "calibration": (
         *("nos", 8, "calibration --epochs 1 --batch-size 8 --pool 2"),
@@ -155,7 +154,7 @@ def small(monkeypatch, tmp_path, rng):
         modules["nos_training"], "NOS_OPERATIONS", ("identity", "average_pooling_3")
     )
     sweep, pruned = modules["kernel_sizes"], modules["pruned_resnet"]
-    monkeypatch.setattr(sweep, "methods", lambda *of, every=sweep.methods: every(*of)[::2])
+    monkeypatch.setattr(sweep, "methods", lambda *of, every=sweep.methods: every(*of)[:3:2])
     monkeypatch.setattr(pruned, "CALLS", (32,))
     monkeypatch.setattr(pruned.timing, "ROUNDS", 1)
     backbones = dict.fromkeys(modules["chrysalis_models"].BACKBONES, one_convolution)

@@ -169,7 +169,7 @@ def test_files_of_before_are_searches_by_softmax():
 
 @pytest.mark.parametrize(
     "relaxation, mode",
-    [("gumbel", "first_order"), ("single_path", "joint"), ("partial", "joint")],
+    [("gumbel", "first_order"), ("single_path", "joint")],
 )
 def test_searches_train_what_is_drawn(relaxation, mode, rng, request):
     """In a pass or two, step by step and in a graph."""

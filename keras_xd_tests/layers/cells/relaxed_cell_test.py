@@ -48,7 +48,6 @@ def derived_weights(cell):
         (True, False, 2, ("dilated_3", "max_pooling_3", "dynamic_3"), False),
         (True, False, 2, ("max_pooling_3", "dynamic_3"), True),
         (False, False, 1, ("identity", "dynamic_3", *DILATED), False),
-        (False, False, 1, ("identity", "dynamic_dilated_3"), True),
         (False, True, 2, ("identity", "spatial_attention"), False),
     ],
 )
@@ -160,7 +159,7 @@ def test_network_shares_saves_resets_and_finalizes(rng, tmp_path):
 
 def test_training_equals_that_of_layers(rng):
     """Outputs, gradients and statistics are those of one layer for each operation and edge."""
-    names = ("separable_3", "max_pooling_3", "identity", "spatial_attention", "dynamic_3")
+    names = ("separable_3", "max_pooling_3", "dynamic_3")
     together, apart = (
         layers.HeterogeneousCell(4, ArchitectureLogits(True, names), True, edge_layers=edge_layers)
         for edge_layers in (False, True)

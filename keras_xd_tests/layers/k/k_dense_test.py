@@ -74,7 +74,7 @@ def test_more_axes_and_unknown_sizes(rng):
         (
             {
                 "units": 5,
-                "depth": 3,
+                "depth": 2,
                 "radix": (2, 4),
                 "activation": "gelu",
                 "warm_start": "random_unitary",
@@ -172,11 +172,11 @@ def test_a_k_layer_is_a_sum_over_pairs_of_channels(sizes, data_format, rng):
 
 @pytest.mark.parametrize(
     ("options", "shape"),
-    [({"depth": 3, "radix": 4, "use_bias": False, "seed": 3}, (2, 6, 3)), ({}, (2, 3, 5, 2))],
+    [({"depth": 2, "radix": 4, "use_bias": False, "seed": 3}, (2, 6, 3)), ({}, (2, 3, 5, 2))],
 )
 def test_k_layer_checks(options, shape):
     arguments = {"filters": 2, "activation": "gelu", **options}
-    check_layer(KLayer, arguments, shape, run_jit="depth" in options)
+    check_layer(KLayer, arguments, shape, run_jit=False)
 
 
 @pytest.mark.parametrize(

@@ -59,11 +59,9 @@ FALLING = [-float(epoch) for epoch in range(EPOCHS)]
         (STALE, {"cooldown": 0}, "ss"),
         # Patience begins with the search.
         (STALE, {"warmup": 4}, "wwww" + "ss" + "cc"),
-        (STALE, {"warmup": 4, "cooldown": 0}, "wwww" + "ss"),
         (STALE, {"warmup": 2, "start_from_epoch": 4}, "ww" + "ssss" + "cc"),
         # A stop in the cool-down changes nothing, whether it began early or not.
         (STALE, {"patience": 3, "cooldown": 4}, "ssss" + "cccc"),
-        (FALLING[:6] + [9, 9, 9], {"patience": 1}, "sssssss" + "cc"),
         (FALLING[:7] + [9, 9], {"patience": 1}, "sssssss" + "cc"),
     ],
 )

@@ -43,7 +43,6 @@ def test_depths_and_starts():
         ("sgdr", 4, 4, 2, False),
         ("sgdr", 4, 1, 2, True),
         ("darts1", 6, 2, 2, True),
-        ("darts2", 6, 2, 2, False),
     ],
 )
 def test_budgets(search, number, epochs, steps, published):
