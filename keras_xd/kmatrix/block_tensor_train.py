@@ -110,7 +110,11 @@ def _decomposed(slices):
         left, scale, right = _decomposed(np.swapaxes(slices, -1, -2))
         return np.swapaxes(right, -1, -2), scale, np.swapaxes(left, -1, -2)
     _, vectors = np.linalg.eigh(slices @ np.swapaxes(slices, -1, -2))
-    left = vectors[..., ::-1]
+    return _projected(vectors[..., ::-1], slices)
+
+
+def _projected(left, slices):
+    """Return orthonormal columns, and the norms and directions of what slices are along them."""
     right = np.swapaxes(left, -1, -2) @ slices
     scale = np.linalg.norm(right, axis=-1)
     return left, scale, right / np.where(scale > 0, scale, 1)[..., None]
@@ -121,10 +125,8 @@ def _decomposed_for(inputs, slices):
     samples = inputs.transpose(2, 0, 1)
     values, vectors = np.linalg.eigh(np.swapaxes(samples, 1, 2) @ samples / len(inputs))
     root = vectors * np.sqrt(np.clip(values, 0, None))[:, None, :]
-    left, scale, _ = _decomposed(slices @ root)
-    tiny = np.finfo(float).eps * scale[..., :1]
-    inverse = np.where(scale > tiny, 1 / np.where(scale > tiny, scale, 1), 0)
-    return left, scale, inverse[..., None] * (np.swapaxes(left, -1, -2) @ slices)
+    left, _, _ = _decomposed(slices @ root)
+    return _projected(left, slices)
 
 
 def _refitted(cores, matrix, inputs, row_factors, column_factors):

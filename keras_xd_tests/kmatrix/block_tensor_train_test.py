@@ -133,6 +133,13 @@ def test_low_rank_for_inputs_is_the_best_for_their_outputs(samples, rng):
     )
 
 
+def test_inputs_of_few_directions_leave_the_factors_small(rng):
+    matrix, inputs = rng.normal(size=(24, 20)), rng.normal(size=(64, 3)) @ rng.normal(size=(3, 20))
+    found = nearest_low_rank(matrix, 8, inputs + 1e-7 * rng.normal(size=(64, 20)))
+    assert found.output_error < 1e-6
+    assert max(np.abs(core).max() for core in found.factors) < np.linalg.norm(matrix, 2)
+
+
 @pytest.mark.parametrize("sizes", [((3, 4), (4, 5)), ((2, 3, 2), (2, 5, 2))])
 @pytest.mark.parametrize("samples", [5, 300])
 def test_the_last_core_is_the_best_for_inputs(sizes, samples, rng):
