@@ -70,9 +70,8 @@ class PerturbationSelection(keras.callbacks.Callback):
 
     >>> import keras_xd
     >>> import numpy as np
-    >>> options = {"relaxation": "perturbation", "tiers": 1}  # the cells of DARTS
     >>> model = keras_xd.models.nos_search_network(
-    ...     3, 1, (8, 8, 3), 2, ("identity", "max_pooling_3"), **options
+    ...     3, 1, (8, 8, 3), 2, ("identity", "max_pooling_3"), relaxation="perturbation"
     ... )
     >>> search = keras_xd.SearchModel(model)
     >>> search.compile("sgd", "sgd", "mse", jit_compile=False)
