@@ -9,7 +9,6 @@ import keras
 import numpy as np
 from keras import layers, ops
 
-from keras_xd.core.configured import config_with_functions
 from keras_xd.core.searchable import flatten_layers, is_graph, sublayers
 from keras_xd.graph import channelwise, cloning, residual_blocks
 from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
@@ -27,6 +26,11 @@ HEADS = {
     layers.MultiHeadAttention: ("num_heads",),
     layers.GroupQueryAttention: ("num_query_heads", "num_key_value_heads"),
 }
+_NORMALIZATIONS = (
+    layers.BatchNormalization,
+    layers.LayerNormalization,
+    layers.RMSNormalization,
+)
 _MERGING = (
     *(layers.Add, layers.Subtract, layers.Multiply),
     *(layers.Average, layers.Maximum, layers.Minimum),
@@ -114,6 +118,7 @@ class ChannelUnits:
         self.model, self.held = model, {**_tied(model), **(held or {})}
         self.parents: list[int] = []
         self.fixed: dict[int, str] = {}
+        self.sizes: dict[int, str] = {}  # arguments that tell the channels, found by trial, by ids
         self.slots: dict[tuple[int, int], Slot] = {}
         self.traces: dict[int, cloning.Trace] = {}
         self.axes: dict[tuple, list] = {}  # of the tensors of a call that names sizes, by its key
@@ -150,7 +155,8 @@ class ChannelUnits:
 
     def reason(self, layer: keras.layers.Layer) -> str | None:
         """Return why the output channels of a layer stay, `None` where some can be cut."""
-        own = [s for s in self.slots.values() if s.layer is layer and not s.reads]
+        weights = {id(variable) for variable in layer.variables}
+        own = [s for s in self.slots.values() if id(s.weight) in weights and not s.reads]
         if not own:
             return self.held.get(id(layer), f"there is no rule for a {type(layer).__name__}")
         units = np.concatenate([slot.units for slot in own])
@@ -182,7 +188,8 @@ class ChannelUnits:
         def replaced(layer, *details):
             if id(layer) not in slots or not details:
                 return None
-            return _smaller(layer, details[0], slots[id(layer)], alive)
+            size = SIZES.get(type(layer), self.sizes.get(id(layer)))
+            return _smaller(layer, details[0], slots[id(layer)], alive, size)
 
         def called(call, copy):
             operation, tensors = call.operation, call.tensors
@@ -232,8 +239,8 @@ class ChannelUnits:
         return first
 
     def _slot(self, layer, name, axis, units=None, reads=False, owner=None, heads=False):
-        """Return the channels on an axis of a weight, those given if it has none."""
-        weight = getattr(layer, name, None)
+        """Return the channels on an axis of a weight or its name, those given if there is none."""
+        weight = getattr(layer, name, None) if isinstance(name, str) else name
         if weight is None:
             return units
         axis %= len(weight.shape)
@@ -295,12 +302,12 @@ class ChannelUnits:
         if len(inputs) > 1:
             merges = kind in _MERGING or kind in _merging_operations()
             return self._merged(call, inputs) if merges else None
-        if kind is layers.BatchNormalization or kind is layers.LayerNormalization:
+        if kind in _NORMALIZATIONS:
             axes = layer.axis if isinstance(layer.axis, (list, tuple)) else [layer.axis]
             if [one % rank for one in axes] != [axis]:
                 return None
-            for name in ("gamma", "beta", "moving_mean", "moving_variance"):
-                self._slot(layer, name, 0, units)
+            for weight in layer.weights:
+                self._slot(layer, weight, 0, units)
             return axis, units
         if kind in DEPTHWISE:
             if axis != channelwise.channel_axis(layer, rank):
@@ -314,7 +321,30 @@ class ChannelUnits:
         if kind is layers.Permute:
             return (1 + layer.dims.index(axis), units) if axis else None
         after = channelwise.channel_axis_after(call, [axis])
-        return None if after is None else (after, units)
+        if after is not None:
+            return after, units
+        return self._tried(call, axis, units) if isinstance(layer, layers.Layer) else None
+
+    def _tried(self, call, axis, units):
+        """Return axis and units of the output of a layer without a rule, if a trial finds them."""
+        layer, shape, last = call.operation, call.outputs[0].shape, len(call.outputs[0].shape) - 1
+        found = None
+        if len(shape) == len(call.tensors[0].shape) and shape[axis] == len(units):
+            found = channelwise.tried(call, axis)
+        if found is None:
+            config = layer.get_config()
+            for name in (name for name, value in config.items() if value == shape[-1]):
+                found = channelwise.tried(call, last, name)
+                if found:
+                    self._fix(
+                        units, f"its channels go into '{layer.name}' ({type(layer).__name__})"
+                    )
+                    self.sizes[id(layer)], axis = name, last
+                    units = self._new(shape[-1])
+                    break
+        for weight, place in found or ():
+            self._slot(layer, weight, place, units)
+        return None if found is None else (axis, units)
 
     def _product(self, call, axis, units):
         """Return the channels that a layer makes of others."""
@@ -501,9 +531,13 @@ def unfolded(model: keras.Model) -> keras.Model:
         if not isinstance(layer, keras.layers.Layer) or not _is_of_layers(layer):
             return outputs
         try:
-            outputs = new.call(*call.args, **call.kwargs)
+            unfolded = new.call(*call.args, **call.kwargs)
+            left = keras.Model(call.tensors, unfolded).weights
         except Exception:  # code of others, not written for this
             return outputs
+        if len(left) < len(new.weights):  # those of a layer that is called on constants are not
+            return outputs
+        outputs = unfolded
         if not any(new is other for other in done):
             done.append(new)
             for inner in sublayers(new):  # names differ in a graph
@@ -523,21 +557,20 @@ def _is_of_layers(layer):
     return bool(inside) and all(id(variable) in inside for variable in layer.variables)
 
 
-def _smaller(layer, shape, slots, alive):
-    """Return a layer with some of its channels, built for a shape."""
-    config = config_with_functions(layer)
-    made = [s for s in slots if not s.reads]
-    if type(layer) in SIZES:
+def _smaller(layer, shape, slots, alive, size=None):
+    """Return a layer with some of its channels, as many as `size` tells, built for a shape."""
+    changes, made = {}, [s for s in slots if not s.reads]
+    if size is not None:
         last = max(made, key=lambda slot: (len(slot.weight.shape), slot.weight.name))
-        config[SIZES[type(layer)]] = int(alive[last.units].sum())
+        changes[size] = int(alive[last.units].sum())
     attention = type(layer) in HEADS
     if attention:
         counts = [int(alive[slot.units].sum()) for slot in slots if slot.heads]
-        config |= dict(zip(HEADS[type(layer)], (max(counts), min(counts)), strict=False))
-        if "output_shape" in config:
+        changes |= dict(zip(HEADS[type(layer)], (max(counts), min(counts)), strict=False))
+        if "output_shape" in layer.get_config():
             last = next(s for s in made if not s.heads)
-            config["output_shape"] = int(alive[last.units].sum())
-    new = type(layer).from_config(config)
+            changes["output_shape"] = int(alive[last.units].sum())
+    new = cloning.made_again(layer, changes)[0]
     new.build(*shape) if attention else new.build(tuple(shape))
     by_weight = collections.defaultdict(list)
     for slot in slots:
