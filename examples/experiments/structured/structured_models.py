@@ -40,21 +40,34 @@ class Positions(keras.layers.Layer):
     def call(self, inputs):
         return inputs + self.table
 
+    def multiply_adds(self, input_shape):
+        return 0
+
 
 def transformer(x, options, causal=False):
-    """Return the outputs of blocks of attention and of two dense layers each."""
-    width, drop = options.width, DROPOUT
-    x = keras.layers.Dropout(drop)(Positions()(x))
+    """Return the outputs of blocks of attention and of two dense layers each.
+
+    With `options.post_norm` sums are normalized, as in BERT, else what is added to them.
+    """
+    width, drop, heads = options.width, DROPOUT, getattr(options, "heads", HEADS)
+    post = getattr(options, "post_norm", False)
+
+    def normalized(x, now):
+        return keras.layers.LayerNormalization()(x) if now else x
+
+    x = keras.layers.Dropout(drop)(normalized(Positions()(x), post))
     for number in range(1, options.blocks + 1):
-        y = keras.layers.LayerNormalization()(x)
+        y = normalized(x, not post)
         attention = keras.layers.MultiHeadAttention(
-            HEADS, width // HEADS, name=f"attention{number}"
+            heads, width // heads, name=f"attention{number}"
         )
         x = x + keras.layers.Dropout(drop)(attention(y, y, use_causal_mask=causal))
-        y = keras.layers.LayerNormalization()(x)
+        x = normalized(x, post)
+        y = normalized(x, not post)
         y = keras.layers.Dense(4 * width, activation="gelu", name=f"wide{number}")(y)
         x = x + keras.layers.Dropout(drop)(keras.layers.Dense(width, name=f"narrow{number}")(y))
-    return keras.layers.LayerNormalization()(x)
+        x = normalized(x, post)
+    return normalized(x, not post)
 
 
 def classifier(shape, symbols, classes, options):
@@ -103,7 +116,8 @@ def sentences(name, length):
 
     def load(options):
         found = text.load(name, options.data_dir, subset=options.subset)
-        parts = [(words[:, :length], labels) for words, labels in (found.train, found.test)]
+        found_parts = found.train, found.validation, found.test
+        parts = [(words[:, :length], labels) for words, labels in found_parts]
         return parts, parts[0][0].shape[1:], len(found.words), found.classes
 
     return load
@@ -111,16 +125,15 @@ def sentences(name, length):
 
 def pieces(options):
     """Return pieces of the Penn Treebank."""
-    (train, _, test), symbols = characters.load(options.data_dir, options.length, options.subset)
-    return [train, test], (options.length,), symbols, symbols
+    parts, symbols = characters.load(options.data_dir, options.length, options.subset)
+    return parts, (options.length,), symbols, symbols
 
 
 def small_images(options):
     """Return CIFAR-10, averaged to 16 × 16 pixels."""
-    train, _, test = images.load("cifar10", options.image_dir, options.subset)
     parts = [
         (normalize(np.round(255 * images.block_means(x, 2)).astype("uint8")), y)
-        for x, y in (train, test)
+        for x, y in images.load("cifar10", options.image_dir, options.subset)
     ]
     return parts, (16, 16, 3), None, 10
 

@@ -160,7 +160,7 @@ def small(monkeypatch, tmp_path, rng):
     backbones = dict.fromkeys(modules["chrysalis_models"].BACKBONES, one_convolution)
     monkeypatch.setattr(modules["chrysalis_models"], "BACKBONES", backbones)
     monkeypatch.setattr(modules["structured"], "FAMILIES", ("low_rank", "blast"))
-    parts = [(rng.normal(size=(8, 16, 16, 3)).astype("float32"), np.arange(8) % 10)] * 2
+    parts = [(rng.normal(size=(8, 16, 16, 3)).astype("float32"), np.arange(8) % 10)] * 3
     tasks = modules["structured_models"].TASKS
     made_up = dataclasses.replace(tasks["mlp"], load=lambda _: (parts, (16, 16, 3), None, 10))
     monkeypatch.setitem(tasks, "mlp", made_up)
