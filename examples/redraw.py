@@ -20,7 +20,7 @@ from experiments.grammar import activation_search, grammar_cifar10, tune_burgers
 from experiments.k import chrysalis_report
 from experiments.nos import nos_report
 from experiments.scoreboard import choice, scoreboard_report
-from experiments.structured import structured
+from experiments.structured import small_transformers, structured
 from experiments.xd import (
     burgers,
     cifar10,
@@ -53,6 +53,7 @@ REPORTS = {
     "rollout": rollout,
     "scoreboard": scoreboard_report,
     "series": series,
+    "small": small_transformers,
     "structured": structured,
     "unknown": unknown_order,
 }

@@ -15,7 +15,7 @@ from keras_xd import layers
 from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd_tests.example_scripts import BENCHMARKS, on_path
 
-NAMES = ("finalized", "first_search", "formats", "long_kernels")
+NAMES = ("finalized", "first_search", "formats")
 NAMES += ("nos", "quantized", "search_steps", "structured", "xd_conv")
 with on_path(BENCHMARKS):
     scripts = {name: importlib.import_module(name) for name in NAMES}
@@ -26,7 +26,7 @@ with on_path(BENCHMARKS):
 pytestmark = pytest.mark.tensorflow("benchmarks trace with tf.function")
 
 finalized, nos = scripts["finalized"], scripts["nos"]
-structured, long_kernels = scripts["structured"], scripts["long_kernels"]
+structured = scripts["structured"]
 
 
 @pytest.fixture(autouse=True)
@@ -193,15 +193,6 @@ def test_families_of_matrices_are_measured_beside_dense(monkeypatch):
         assert float(row[7]) == pytest.approx(dense / best, rel=0.5, abs=0.2)
 
 
-def test_both_forms_of_long_kernels_are_compared(monkeypatch):
-    case = ("XDConv1D", 1, 1, (169,), 120, "circular")
-    monkeypatch.setattr(long_kernels, "CASES", {"small": case})
-    (row,) = rows_of(long_kernels.main(["--repetitions", "1", "--dry-run"]), "small")
-    assert row[1] == "XDConv1D: 1, 1, 169, 120" and float(row[3]) > 0 <= float(row[9])
-    assert float(row[4]) == pytest.approx(float(row[2]) / float(row[3]), rel=0.1)
-    assert row[5] in long_kernels.FORMS and 0 < float(row[6]) < 1e-6
-
-
 # Searches
 
 
@@ -215,17 +206,6 @@ def small_lenet(shape, classes, **options):
             keras.layers.Dense(classes),
         ]
     )
-
-
-def test_starts_are_measured(monkeypatch):
-    script = scripts["search_steps"]
-    monkeypatch.setattr(keras_xd.models, "resnet20", small_lenet)
-    monkeypatch.setattr(script, "TRIALS", 10)
-    monkeypatch.setattr(script.subprocess, "check_output", lambda command, text: "0.5\n")
-    lines = script.main("--starts import resnet20 oracle --rounds 1 --dry-run".split())
-    assert "| import keras_xd, after keras | 0.5 | 1.00 |" in lines
-    rows = rows_of(lines, "XD") + rows_of(lines, "a proposal after 10 trials")
-    assert len(rows) == 4 and all(float(row[1]) > 0 < float(row[2]) for row in rows)
 
 
 def test_steps_of_modes_are_measured(monkeypatch):

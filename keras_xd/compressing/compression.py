@@ -77,6 +77,8 @@ def compress(
       Of `MultiHeadAttention` and `GroupQueryAttention` whole heads are cut.
     - A layer of layers without weights of its own, such as the block of an encoder, is replaced by
       what it calls, unless the outputs for `x` are others then.
+    - A layer that no rule is known for, such as one of your own that adds learned positions, is
+      tried with half of its channels: if these come out the same, they are cut with the others.
     - What is cut is what the loss depends on least for what it costs, over all layers, residual
       blocks included.
     - What is left is trained on the labels and on the outputs of the given model. With `epochs=0`
@@ -555,7 +557,7 @@ def _factors(model, units, measure):
                 factors[id(layer)] += times * count
                 continue
             kernels: list[Any] = [getattr(part, name, None) for name in KERNELS]
-            kernels = [kernel for kernel in kernels if kernel is not None]
+            kernels = [kernel for kernel in kernels if isinstance(kernel, keras.Variable)]
             for kernel in kernels:
                 whole = cost.multiply_adds(layer, shape) if count is None else count
                 size = sum(math.prod(kernel.shape) for kernel in kernels)

@@ -321,27 +321,24 @@ class ChannelUnits:
         if kind is layers.Permute:
             return (1 + layer.dims.index(axis), units) if axis else None
         after = channelwise.channel_axis_after(call, [axis])
-        if after is not None:
-            return after, units
-        return self._tried(call, axis, units) if isinstance(layer, layers.Layer) else None
+        return self._tried(call, axis, units) if after is None else (after, units)
 
     def _tried(self, call, axis, units):
         """Return axis and units of the output of a layer without a rule, if a trial finds them."""
-        layer, shape, last = call.operation, call.outputs[0].shape, len(call.outputs[0].shape) - 1
-        found = None
+        layer, shape, found = call.operation, call.outputs[0].shape, None
+        if not isinstance(layer, layers.Layer):
+            return None
         if len(shape) == len(call.tensors[0].shape) and shape[axis] == len(units):
             found = channelwise.tried(call, axis)
-        if found is None:
-            config = layer.get_config()
-            for name in (name for name, value in config.items() if value == shape[-1]):
-                found = channelwise.tried(call, last, name)
-                if found:
-                    self._fix(
-                        units, f"its channels go into '{layer.name}' ({type(layer).__name__})"
-                    )
-                    self.sizes[id(layer)], axis = name, last
-                    units = self._new(shape[-1])
-                    break
+        config = cloning.declared_config(layer) or {}
+        names = [name for name, value in config.items() if value == shape[-1]]
+        while not found and names:
+            name = names.pop()
+            made = channelwise.tried(call, len(shape) - 1, name)
+            if made:
+                self._fix(units, f"its channels go into '{layer.name}'")
+                axis, units, found = len(shape) - 1, self._new(shape[-1]), made
+                self.sizes[id(layer)] = name
         for weight, place in found or ():
             self._slot(layer, weight, place, units)
         return None if found is None else (axis, units)

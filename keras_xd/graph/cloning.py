@@ -313,7 +313,7 @@ def made_again(operation, changes=None):
     """Return `(new, config)`: a new operation of the same class, and the configuration it
     is from.
     """
-    declared = _declared_config(operation)
+    declared = declared_config(operation)
     config = _arguments_in_attributes(operation) if declared is None else declared
     for value in keras.tree.flatten(config):
         if isinstance(value, (keras.layers.Layer, keras.Variable)):
@@ -324,7 +324,7 @@ def made_again(operation, changes=None):
     return new, config
 
 
-def _declared_config(operation):
+def declared_config(operation):
     """Return `get_config()`, or `None` where it fails or has only Keras' defaults, as of models."""
     kind = type(operation)
     if isinstance(operation, keras.Model) and kind.get_config is keras.Model.get_config:
@@ -382,7 +382,7 @@ def _arguments_in_attributes(layer):
 def _same_settings(old, new):
     """Return whether two layers have the same simple settings, and those in them if none says."""
     pairs = [(old, new)]
-    if _declared_config(old) is None:
+    if declared_config(old) is None:
         for place, inner in walk(new, lambda layer: True):
             pairs.append((layer_at(old, place), inner))
     return all(
@@ -398,7 +398,7 @@ def _settings(layer):
             for number, inner in enumerate(layer.layers)
             for name, value in {"class": type(inner).__name__, **_settings(inner)}.items()
         }
-    declared = _declared_config(layer)
+    declared = declared_config(layer)
     settings = attributes(layer) if declared is None else declared
     return {
         name: repr([getattr(leaf, "__name__", leaf) for leaf in leaves])

@@ -10,7 +10,7 @@ from keras_xd.compressing import allocation, importance, training
 from keras_xd.compressing.latency import LatencyTable
 from keras_xd.graph.channel_units import ChannelUnits, unfolded
 from keras_xd.graph.size_counts import count_parameters
-from keras_xd_tests.graph.channel_units_test import randomized, residual
+from keras_xd_tests.graph.channel_units_test import Places, randomized, residual
 
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
@@ -107,18 +107,26 @@ class Feedforward(layers.Layer):
         return x + self.outer(self.inner(x))
 
 
+@pytest.mark.filterwarnings("ignore:The multiply–adds are without those of 'places'")
 def test_layers_of_layers_are_cut_inside():
     first = keras.Input((5, 12))
-    x = Feedforward(name="two")(Feedforward(name="one")(layers.Dense(12)(first)))
+    x = Places()(layers.Dense(12, name="stem")(first))
+    x = Feedforward(name="two")(Feedforward(name="one")(x))
     model = randomized(keras.Model(first, layers.Dense(3)(x)))
     x = np.random.default_rng(0).normal(size=(2, 5, 12)).astype("float32")
     np.testing.assert_allclose(unfolded(model)(x), model(x), rtol=1e-5)
-    result = keras_xd.compress(
-        model, target={"parameters": 0.5}, importance="magnitude", epochs=0, verbose=0
-    )
-    assert count_parameters(result.model) == pytest.approx(0.5 * model.count_params(), rel=0.02)
-    assert {"one_outer", "two_outer"} <= {layer.name for layer in result.model.layers}
+    options = {"importance": "magnitude", "epochs": 0, "verbose": 0}
+    result = keras_xd.compress(model, target={"parameters": 0.3}, **options)
+    small = result.model
+    assert count_parameters(small) == pytest.approx(0.3 * model.count_params(), rel=0.02)
+    assert {"one_outer", "two_outer"} <= {layer.name for layer in small.layers}
     assert [*result.report.left.values()] == ["its channels are outputs of the model"]
+    heads = [layer.num_heads for layer in small.layers if hasattr(layer, "num_heads")]
+    assert small.get_layer("stem").units < 12 and max(heads) < 4, heads
+    structured = keras_xd.rewrite(small, to="structured", family="low_rank", density=0.7)
+    assert count_parameters(structured) < count_parameters(small)
+    with pytest.raises(ValueError, match="can be reached: 1.0 .* no rule for a Structured"):
+        keras_xd.compress(structured, target={"multiply_adds": 0.9}, **options)
 
 
 class Doubled(Feedforward):

@@ -177,7 +177,7 @@ class Data:
         self.name, self.task, given = name, TASKS[name], argparse.Namespace(**vars(options))
         given.subset = options.subset or self.task.subset
         self.options, self.epochs = given, options.epochs or self.task.epochs
-        (self.train, self.validation, self.test), *self.sizes = self.task.load(given)
+        (self.train, self.test), *self.sizes = self.task.load(given)
         self.ready = {}
 
     def network(self):
@@ -224,9 +224,9 @@ def fit(model, data, epochs):
     return history["loss"], time.process_time() - start
 
 
-def score(model, data, part="test"):
-    """Return accuracy on a part of the samples, or bits for each symbol."""
-    x, y = getattr(data, part)
+def score(model, data):
+    """Return accuracy on test samples, or bits for each symbol."""
+    x, y = data.test
     logits = model.predict(x, batch_size=250, verbose=0).astype("float64")
     if not data.task.bits:
         return float(np.mean(logits.argmax(axis=-1) == y))

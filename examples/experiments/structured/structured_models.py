@@ -116,8 +116,7 @@ def sentences(name, length):
 
     def load(options):
         found = text.load(name, options.data_dir, subset=options.subset)
-        found_parts = found.train, found.validation, found.test
-        parts = [(words[:, :length], labels) for words, labels in found_parts]
+        parts = [(words[:, :length], labels) for words, labels in (found.train, found.test)]
         return parts, parts[0][0].shape[1:], len(found.words), found.classes
 
     return load
@@ -125,15 +124,16 @@ def sentences(name, length):
 
 def pieces(options):
     """Return pieces of the Penn Treebank."""
-    parts, symbols = characters.load(options.data_dir, options.length, options.subset)
-    return parts, (options.length,), symbols, symbols
+    (train, _, test), symbols = characters.load(options.data_dir, options.length, options.subset)
+    return [train, test], (options.length,), symbols, symbols
 
 
 def small_images(options):
     """Return CIFAR-10, averaged to 16 × 16 pixels."""
+    train, _, test = images.load("cifar10", options.image_dir, options.subset)
     parts = [
         (normalize(np.round(255 * images.block_means(x, 2)).astype("uint8")), y)
-        for x, y in images.load("cifar10", options.image_dir, options.subset)
+        for x, y in (train, test)
     ]
     return parts, (16, 16, 3), None, 10
 

@@ -13,7 +13,7 @@ from keras_xd.kmatrix.transform import ForwardTransform
 # What moving one value through memory costs, in multiply–adds; see `kmatrix.radix`.
 MEMORY_PASS = 16
 # Columns of `L` are made once and then take one product, so they are kept unless the other way is
-# estimated to be so many times faster: below that, `benchmarks/long_kernels.py` finds no gain.
+# estimated to be so many times faster: below that, measurements found no gain.
 CLEARLY_FASTER = 2
 
 

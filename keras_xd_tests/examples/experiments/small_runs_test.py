@@ -19,7 +19,7 @@ MODULES = {
     **dict.fromkeys(("dnarch", "kernel_sizes", "pruned_resnet"), "dnarch"),
     **dict.fromkeys(("chrysalis", "chrysalis_models"), "k"),
     **dict.fromkeys(("nos", "nos_training"), "nos"),
-    **dict.fromkeys(("structured", "structured_models"), "structured"),
+    **dict.fromkeys(("structured", "structured_models", "small_transformers"), "structured"),
     **dict.fromkeys(("methods", "networks", "tasks"), "scoreboard"),
 }
 with example_scripts.on_path():
@@ -99,6 +99,7 @@ RUNS = {
         *("structured", 0, "--epochs 1 --width 8 --blocks 1 --mlp-width 16 --length 6 --seeds 1"),
         ("searched",),
     ),
+    "small_transformers": ("small_transformers", 0, "--tasks vit --seeds 1", ("both",)),
     "scoreboard": (
         *("scoreboard", 0, "--small --tasks mnist --seeds 1"),
         ("darts",),
@@ -160,10 +161,13 @@ def small(monkeypatch, tmp_path, rng):
     backbones = dict.fromkeys(modules["chrysalis_models"].BACKBONES, one_convolution)
     monkeypatch.setattr(modules["chrysalis_models"], "BACKBONES", backbones)
     monkeypatch.setattr(modules["structured"], "FAMILIES", ("low_rank", "blast"))
-    parts = [(rng.normal(size=(8, 16, 16, 3)).astype("float32"), np.arange(8) % 10)] * 3
+    parts = [(rng.normal(size=(8, 16, 16, 3)).astype("float32"), np.arange(8) % 10)] * 2
     tasks = modules["structured_models"].TASKS
     made_up = dataclasses.replace(tasks["mlp"], load=lambda _: (parts, (16, 16, 3), None, 10))
     monkeypatch.setitem(tasks, "mlp", made_up)
+    monkeypatch.setitem(tasks, "vit", dataclasses.replace(tasks["vit"], load=made_up.load))
+    tiny = ({"width": 16, "heads": 2, "blocks": 1}, 8, 1, 1, 1e-3, 1e-3)
+    monkeypatch.setattr(modules["small_transformers"], "NETWORKS", {"vit": tiny})
     monkeypatch.setattr(modules["scoreboard"], "SMALL_UPDATES", 2)
     for name, value in {"PERIODS": 1, "RATES": (1e-3,), "PAIRS": ((1e-3, 2),)}.items():
         monkeypatch.setattr(modules["methods"], name, value)
