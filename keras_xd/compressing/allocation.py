@@ -50,7 +50,8 @@ class Costs:
         rows = [[row(slot) for slot in term.slots] + [ones, ones] for term in terms]
         self.factors = np.array([term.factor for term in terms])
         self.first, self.second = (
-            np.array([pair[place] for pair in rows]).reshape(len(terms), -1) for place in (0, 1)
+            np.array([pair[place] for pair in rows]).reshape(len(terms), len(ones))
+            for place in (0, 1)
         )
         inside = [{id(layer) for layer in block.layers} for block in units.blocks]
         self.inside = np.array(

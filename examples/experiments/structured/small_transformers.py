@@ -89,10 +89,12 @@ def page(settings, runs, written):
             cells.append(reporting.spread([np.divide(*run["milliseconds"]) for run in own], 2))
             cells.append(f"{statistics.mean(run['seconds'] for run in own) / 60:.1f}")
             lines.append(cells)
-            left += [[name, run["seed"], *map(str, run["left"])] for run in own]
+            if method in ("taylor", "magnitude", "narrow"):
+                left += [[name, run["seed"], *map(str, run["left"])] for run in own]
         parts += [
             f"## {TITLES[task]}",
             reporting.table([*head, "time, batch 32", "minutes"], lines),
+            "Sizes of the blocks that are left:",
             reporting.table(["network", "seed", "hidden", "heads", "feed-forward"], left),
         ]
         sizes, *numbers, rate, later_rate = NETWORKS[task]

@@ -99,7 +99,7 @@ RUNS = {
         *("structured", 0, "--epochs 1 --width 8 --blocks 1 --mlp-width 16 --length 6 --seeds 1"),
         ("searched",),
     ),
-    "small_transformers": ("small_transformers", 0, "--tasks vit --seeds 1", ("both",)),
+    "small_transformers": ("small_transformers", 0, "--tasks vit --seeds 1", ("low_rank",)),
     "scoreboard": (
         *("scoreboard", 0, "--small --tasks mnist --seeds 1"),
         ("darts",),
