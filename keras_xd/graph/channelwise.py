@@ -132,7 +132,7 @@ def tried(call: cloning.OperationCall, axis: int, size: str | None = None) -> li
         return None
     shape = tuple(length or 2 for length in tensor.shape)
     kept, rng = np.arange(0, count, 2), np.random.default_rng(0)
-    x = some = rng.uniform(size=shape).astype(tensor.dtype)
+    x = some = rng.uniform(-1, 1, shape).astype("int32" if "int" in tensor.dtype else "float32")
     changes = {}
     if size is None:
         some = np.take(x, kept, axis)
@@ -149,7 +149,7 @@ def tried(call: cloning.OperationCall, axis: int, size: str | None = None) -> li
         whole.build(shape)
         part.build(some.shape)
         for weight, *copies in zip(layer.variables, whole.variables, part.variables, strict=True):
-            value = rng.uniform(0.5, 1.5, weight.shape).astype(weight.dtype)
+            value = rng.uniform(0.5, 1.5, weight.shape)
             copies[0].assign(value)
             if copies[1].shape != weight.shape:
                 (place,) = np.flatnonzero(np.not_equal(copies[1].shape, value.shape))

@@ -55,7 +55,7 @@ def transformer(x, options, causal=False):
     def normalized(x, now):
         return keras.layers.LayerNormalization()(x) if now else x
 
-    x = keras.layers.Dropout(drop)(normalized(Positions()(x), post))
+    x = keras.layers.Dropout(drop)(normalized(Positions(name="positions")(x), post))
     for number in range(1, options.blocks + 1):
         y = normalized(x, not post)
         attention = keras.layers.MultiHeadAttention(
