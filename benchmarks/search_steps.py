@@ -1,6 +1,7 @@
 """Time of one training step of a search, beside a plain fit step of the same rewritten model.
 
     python benchmarks/search_steps.py [--cases lenet fno] [--steps 10] [--rounds 5] [--dry-run]
+    python benchmarks/search_steps.py --starts [import resnet20 mixtures oracle] [--rounds 5]
 
 The plain step has one batch and gradients of all variables. Beside it stand the modes of
 `keras_xd.SearchModel`; the bilevel modes take a second batch, of architecture samples. Every
@@ -9,9 +10,12 @@ first step of each `fit` and without the first `fit`, which traces. `passes` are
 backward passes over one batch.
 """
 
+import functools
+import json
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import time
 
@@ -19,10 +23,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
 import keras
+import keras_tuner
 import numpy as np
 import timing
+import xd_conv
 
 import keras_xd
+import tuner_integration
 
 # passes, required: at most so many times the plain step
 MODES = {
@@ -109,6 +116,96 @@ def medians(name, options):
     return {name: 1e3 * statistics.median(found.seconds) for name, found in times.items()}
 
 
+def seconds(call):
+    """Return the seconds of the processor that a call takes."""
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def later(calls, rounds):
+    """Return the median seconds of the processor of calls that take turns."""
+    times = timing.medians(calls, rounds, clock=time.process_time)
+    return {name: value / 1e3 for name, value in times.items()}
+
+
+def import_times(rounds):
+    """Import the package in fresh processes, after Keras."""
+    program = "import time, keras; start = time.process_time(); import keras_xd; "
+    command = [sys.executable, "-c", program + "print(time.process_time() - start)"]
+    texts = [subprocess.check_output(command, text=True) for _ in range(rounds)]
+    return [{"import keras_xd, after keras": statistics.median(map(float, texts))}]
+
+
+def resnet20_times(rounds):
+    """Train ResNet-20 plainly and in a joint search."""
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(32, 32, 32, 3)).astype("float32"), rng.integers(10, size=32)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    plain = keras_xd.models.resnet20((32, 32, 3), 10)
+    search = keras_xd.SearchModel(keras_xd.rewrite(plain, depth=3))
+    plain.compile("adam", loss, jit_compile=False)
+    search.compile("adam", "adam", loss, jit_compile=False)
+    models = {"ResNet-20": plain, "XD": search}
+    steps = {name: functools.partial(m.train_on_batch, *data) for name, m in models.items()}
+    firsts = {f"{name}, first step": seconds(step) for name, step in steps.items()}
+    found = later(steps, rounds)
+    return [firsts, {f"{name}, later step": taken for name, taken in found.items()}]
+
+
+def mixture_times(rounds):
+    """Forward and backward of a convolution and of mixtures in its place."""
+    found = []
+    for sizes in ((32, 32), (64,)):
+        steps = {}
+        for kind in ("Conv", "MixedOperation", "DashConv"):
+            for jit in (False, True):
+                home = keras.layers if kind == "Conv" else keras_xd.layers
+                layer = getattr(home, f"{kind}{len(sizes)}D")
+                steps[f"{kind}, {'×'.join(map(str, sizes))}{', XLA' * jit}"] = xd_conv.step_of(
+                    layer(16, 3, padding="same", use_bias=False), (32, 16, sizes), jit
+                )
+        found.append(later(steps, rounds))
+    return found
+
+
+def oracle_times(rounds):
+    """Propose points after `TRIALS` random ones, of a cell and of a hierarchical space."""
+    found = {}
+    for space in ("nas_bench_201_cell", "hierarchical_nas_bench_201"):
+        grammars = {"network": getattr(keras_xd.grammar.spaces, space)()}
+        goal = keras_tuner.Objective("loss", "min")
+        oracle = tuner_integration.GrammarOracle(grammars, goal, TRIALS + rounds, seed=1)
+        oracle.initial_trials, times = TRIALS, []
+        for _ in range(TRIALS + rounds):
+            start = time.process_time()
+            (term,) = oracle.ask()
+            times.append(time.process_time() - start)
+            oracle.tell(term, float(term.count("conv")))
+        found[f"a proposal after {TRIALS} trials, {space}"] = statistics.median(times[TRIALS:])
+    return [found]
+
+
+STARTS = {"import": import_times, "resnet20": resnet20_times}
+STARTS |= {"mixtures": mixture_times, "oracle": oracle_times}
+TRIALS = 200
+
+
+def page_of_starts(options):
+    """Return the lines of the page of what a search begins with."""
+    rows = timing.head("what", "seconds of the processor", "times the first of its kind")
+    for part in options.starts or STARTS:
+        for times in timing.apart(__file__, [part, options.rounds], threads=1):
+            first = next(iter(times.values()))
+            for name, taken in times.items():
+                rows.append(timing.row(name, f"{taken:.3g}", f"{taken / first:.2f}"))
+    words = (
+        f"Written by `python benchmarks/search_steps.py --starts`; {timing.versions()}, one "
+        "thread, float32, batch 32, without XLA unless it is named; medians but of first steps."
+    )
+    return timing.page("What a search begins with", words, rows)
+
+
 def main(arguments=None):
     parser = timing.parser(__file__, __doc__)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
@@ -117,7 +214,15 @@ def main(arguments=None):
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, help="batch size, for a quick check")
     parser.add_argument("--size", type=int, help="size of the inputs, for a quick check")
+    parser.add_argument("--starts", nargs="*", choices=STARTS, help="only the page of starts")
     options = parser.parse_args(arguments)
+    if options.measure:
+        part, rounds = options.measure
+        print(json.dumps(STARTS[part](rounds)))
+        return None
+    if options.starts is not None:
+        options.output = options.output.with_name("search_starts.md")
+        return timing.write(options, page_of_starts(options))
     rows = timing.head("model", "batch", "step", "passes", "ms", "times the plain step", "target")
     for name in options.cases:
         times = medians(name, options)

@@ -132,6 +132,7 @@ def test_xd_convolutions_are_measured(monkeypatch, tmp_path):
     lines = script.main(["--long", "--repetitions", "1", "--output", str(output)])
     tables = rows_of(lines, "8 |")  # short kernels, long ones, memory
     assert [row[1].endswith("(1.00)") for row in tables] == [True] * 3 and output.exists()
+    assert output.with_suffix(".svg").exists()
     assert all(len(row) == len(script.LONG) + 1 and all(row[2:]) for row in tables)
 
 
@@ -206,6 +207,17 @@ def small_lenet(shape, classes, **options):
             keras.layers.Dense(classes),
         ]
     )
+
+
+def test_starts_are_measured(monkeypatch):
+    script = scripts["search_steps"]
+    monkeypatch.setattr(keras_xd.models, "resnet20", small_lenet)
+    monkeypatch.setattr(script, "TRIALS", 10)
+    monkeypatch.setattr(script.subprocess, "check_output", lambda command, text: "0.5\n")
+    lines = script.main("--starts import resnet20 oracle --rounds 1 --dry-run".split())
+    assert "| import keras_xd, after keras | 0.5 | 1.00 |" in lines
+    rows = rows_of(lines, "XD") + rows_of(lines, "a proposal after 10 trials")
+    assert len(rows) == 4 and all(float(row[1]) > 0 < float(row[2]) for row in rows)
 
 
 def test_steps_of_modes_are_measured(monkeypatch):

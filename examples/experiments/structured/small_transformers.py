@@ -104,9 +104,9 @@ def page(settings, runs, written):
         parts.append(
             f"{sizes['blocks']} blocks of width {sizes['width']}, {sizes['heads']} heads. At most "
             f"{subset:,} samples; {epochs} epochs at rate {rate}, {more} more at {later_rate}: "
-            "settings that were made before anything was measured. Adam, norm of all gradients at "
-            f"most 1, batches of {settings['batch_size']}; distillation {DISTILLATION}, "
-            f"temperature {TEMPERATURE}."
+            "sizes and epochs for the time of a core, nothing chosen by a score. Adam, norm of all "
+            f"gradients at most 1, batches of {settings['batch_size']}; distillation "
+            f"{DISTILLATION}, temperature {TEMPERATURE}."
         )
     return reporting.markdown("Transformers made smaller", *parts)
 
