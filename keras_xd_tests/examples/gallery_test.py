@@ -5,17 +5,16 @@ import functools
 import importlib
 import sys
 
+import keras
 import numpy as np
 import pytest
 from matplotlib.image import imread
 
-import keras_xd
 from keras_xd_tests import example_scripts
 
 GALLERY = example_scripts.EXAMPLES / "gallery"
 NAMES = sorted(path.stem for path in GALLERY.glob("*.py") if path.stem != "common")
-WITH_IMAGES = ("fourier_operator", "hero", "permuted_images", "sensor_echo")
-ROOT = example_scripts.EXAMPLES.parent
+WITH_IMAGES = ("hero", "sensor_echo")
 
 
 @contextlib.contextmanager
@@ -31,24 +30,13 @@ with on_path():
     common = importlib.import_module("common")
 
 
-def numbers(found):
-    """Return all numbers of nested dictionaries and lists."""
-    if isinstance(found, dict):
-        return [n for value in found.values() for n in numbers(value)]
-    if isinstance(found, (list, tuple, np.ndarray)):
-        return [n for value in found for n in numbers(value)]
-    return [] if isinstance(found, str) else [float(found)]
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_draws_what_it_has_measured(name, tmp_path, monkeypatch, capsys):
-    one_block = functools.partial(keras_xd.models.fno, blocks=1)
-    monkeypatch.setattr(keras_xd.models, "fno", one_block)
-    for script in ("permuted_images", "sensor_echo"):
-        one_layer = functools.partial(scripts[script].backbone, convolutions=1)
-        monkeypatch.setattr(scripts[script], "backbone", one_layer)
+    one_layer = functools.partial(scripts["sensor_echo"].backbone, convolutions=1)
+    monkeypatch.setattr(scripts["sensor_echo"], "backbone", one_layer)
     found = scripts[name].main(["--small", "--output", str(tmp_path)])
-    values = numbers(found)
+    parts = keras.tree.flatten(found)
+    values = [n for part in parts if not isinstance(part, str) for n in np.ravel(part)]
     assert values and np.isfinite(values).all()
     (picture,) = tmp_path.iterdir()
     assert picture.stat().st_size < 200_000
@@ -57,13 +45,6 @@ def test_a_script_draws_what_it_has_measured(name, tmp_path, monkeypatch, capsys
     else:
         assert picture.name == f"{name}.svg" and "<image" not in picture.read_text("utf-8")
     assert str(picture) in capsys.readouterr().out
-
-
-def test_scripts_stand_on_the_page():
-    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
-    for name in NAMES:
-        assert f"`{name}.py`" in page
-        assert f"/{name}.{'png' if name in WITH_IMAGES else 'svg'})" in page
 
 
 def test_an_existing_picture_is_kept(tmp_path, capsys):
