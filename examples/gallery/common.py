@@ -1,4 +1,4 @@
-"""What the scripts of the gallery share: arguments, files that are not lost, data, style."""
+"""What the scripts of the gallery share: arguments, files that are not lost, networks, style."""
 
 import argparse
 import os
@@ -9,10 +9,13 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # the folder examples
 
+import fitting
 import keras
+from datasets.batches import Batches
 from matplotlib.figure import Figure
 from PIL import Image
 
+import keras_xd
 from keras_xd.visualization import style
 
 STARTED = time.perf_counter()
@@ -60,3 +63,36 @@ def plain_image(axes, values, **options):
     axes.spines[:].set_visible(True)
     axes.set(xticks=[], yticks=[])
     return drawn
+
+
+def backbone(filters, shape=(8, 8, 1), kernel_size=3, classes=10, convolutions=2):
+    """Return a CNN of a few convolutions over one or two axes."""
+    rank, layers = len(shape) - 1, [keras.Input(shape)]
+    convolution = getattr(keras.layers, f"Conv{rank}D")
+    pooling = getattr(keras.layers, f"GlobalAveragePooling{rank}D")
+    for number in range(1, convolutions + 1):
+        layers += [
+            convolution(filters, kernel_size, padding="same", name=f"conv{number}"),
+            keras.layers.BatchNormalization(momentum=0.8),
+            keras.layers.ReLU(),
+        ]
+    return keras.Sequential([*layers, pooling(), keras.layers.Dense(classes)])
+
+
+def trained(model, train, epochs, seed=0):
+    """Train a network, or search the operations of a rewritten one."""
+    batches = Batches(*train, batch_size=64, seed=seed)
+    steps = epochs * len(batches)
+    rates = (3e-2, 3e-3) if keras_xd.architecture_variables(model) else (3e-2,)
+    optimizers = [fitting.adam(rate, steps) for rate in rates]
+    model = fitting.compiled(model, *optimizers, loss=LOSS)
+    model.fit(batches, epochs=epochs, shuffle=False, verbose=0)
+    return model
+
+
+def at_start(layer):
+    """Return a layer of the same kernel whose architecture is where the search began."""
+    start = type(layer).from_config(layer.get_config())
+    start.build(layer.get_build_config()["input_shape"])
+    start.kernel.assign(layer.kernel)
+    return start

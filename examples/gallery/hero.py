@@ -12,7 +12,6 @@ import common
 import fitting
 import keras
 import numpy as np
-import permuted_images
 import quickstart
 from datasets import digits, permutation
 
@@ -32,13 +31,13 @@ def measured(kind, seed, epochs, filters, count):
     if kind == "permuted":
         train, test = ((permutation.permute(x, seed), y) for x, y in (train, test))
     keras.utils.set_random_seed(seed)
-    plain = permuted_images.backbone(filters)
-    searched = permuted_images.trained(keras_xd.rewrite(plain), train, epochs, seed)
-    plain = permuted_images.trained(plain, train, epochs, seed)
+    plain = common.backbone(filters)
+    searched = common.trained(keras_xd.rewrite(plain), train, epochs, seed)
+    plain = common.trained(plain, train, epochs, seed)
     dense = quickstart.make_dense(train[0].shape[1:], filters)
-    dense = permuted_images.trained(dense, train, epochs, seed)
+    dense = common.trained(dense, train, epochs, seed)
     layer = searched.model.get_layer("conv1")
-    start = permuted_images.at_start(layer)
+    start = common.at_start(layer)
     # The filter of the largest kernel, chosen before anything is looked at.
     norms = np.sum(np.asarray(layer.kernel) ** 2, axis=(0, 1, 2))
     responses = [impulse_responses(x, PLACES, filter=int(norms.argmax())) for x in (start, layer)]

@@ -12,7 +12,6 @@ import common
 import fitting
 import keras
 import numpy as np
-from permuted_images import at_start, backbone, trained
 
 import keras_xd
 from keras_xd.visualization import plot_operators
@@ -44,9 +43,9 @@ def main(arguments=None):
     epochs, filters, number = (1, 2, 32) if options.small else (30, 8, 600)
     train, test = echoes(number, SEED), echoes(1000, SEED + 1)
     keras.utils.set_random_seed(SEED)
-    plain = backbone(filters, (STEPS, 1), kernel_size=5, classes=2)
-    searched = trained(keras_xd.rewrite(plain), train, epochs)
-    plain = trained(plain, train, epochs)
+    plain = common.backbone(filters, (STEPS, 1), kernel_size=5, classes=2)
+    searched = common.trained(keras_xd.rewrite(plain), train, epochs)
+    plain = common.trained(plain, train, epochs)
     scores = [fitting.accuracy(model, *test) for model in (plain, searched)]
 
     found = searched.model.get_layer("conv1")
@@ -55,7 +54,7 @@ def main(arguments=None):
     shown = int(np.argmax([mean[LAG] for mean in means]))
     # Over as many distances as the kernel has steps.
     mean = np.convolve(np.mean(means, axis=0), np.ones(5) / 5, mode="same")
-    drawn = plot_operators(at_start(found), found, filter=shown)
+    drawn = plot_operators(common.at_start(found), found, filter=shown)
     farthest = int(np.argmax(mean[5:]) + 5)
     drawn.suptitle(
         f"Echoes {LAG} steps later, test accuracy: convolutions {scores[0]:.3f}, searched "

@@ -32,8 +32,8 @@ with on_path():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_draws_what_it_has_measured(name, tmp_path, monkeypatch, capsys):
-    one_layer = functools.partial(scripts["sensor_echo"].backbone, convolutions=1)
-    monkeypatch.setattr(scripts["sensor_echo"], "backbone", one_layer)
+    one_layer = functools.partial(common.backbone, convolutions=1)
+    monkeypatch.setattr(common, "backbone", one_layer)
     found = scripts[name].main(["--small", "--output", str(tmp_path)])
     parts = keras.tree.flatten(found)
     values = [n for part in parts if not isinstance(part, str) for n in np.ravel(part)]
