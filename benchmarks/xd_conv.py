@@ -283,14 +283,20 @@ LONG = {
 }
 
 
-def long_table(kernel, measure, found):
-    """Return the lines of a table of all lengths, with ratios to SpectralConv1D and growth."""
+def of_lengths(kernel, measure):
+    """Return what is measured of all contestants at each length, with kernels as long if `None`."""
+    found = {}
     for n in LENGTHS:
         case = (4, 16, (n,), kernel or n, None, None)
         fits = {"dense": n <= 1024, "Conv1D": n * case[3] <= 2**24}
         found[n] = measure(case, [name for name in LONG if fits.get(name, True)])
         gc.collect()
-    lines, growth = timing.head("length", *LONG), []
+    return found
+
+
+def long_table(found):
+    """Return the lines of a table of all lengths, with ratios to SpectralConv1D and growth."""
+    lines, exponents = timing.head("length", *LONG), []
     for n, values in found.items():
         one = values["SpectralConv1D"] + 1e-9
         texts = {name: f"{v:.1f} ({v / one:.2f})" for name, v in values.items()}
@@ -298,8 +304,8 @@ def long_table(kernel, measure, found):
     for name in LONG:
         first, *_, last = [n for n in LENGTHS if name in found[n]]
         rise = (found[last][name] + 1e-9) / (found[first][name] + 1e-9)
-        growth.append(f"{math.log(rise, last / first):.2f}")
-    return [*lines, timing.row("exponent of the growth", *growth)]
+        exponents.append(f"{math.log(rise, last / first):.2f}")
+    return [*lines, timing.row("exponent of the growth", *exponents)]
 
 
 def growth(times):
@@ -324,8 +330,6 @@ def growth(times):
 
 def page_of_long_axes(options):
     """Return the lines of the page of long axes: time for short and long kernels, and memory."""
-    times, memory = {"kernel 5": {}, "kernel as long as the axis": {}}, {}
-
     from keras_xd.visualization import style
 
     def cpu(case, names):
@@ -335,11 +339,11 @@ def page_of_long_axes(options):
     def peak(case, names):
         return {name: peak_memory(name, case, None) for name in names}
 
-    tables = [
-        long_table(kernel, cpu, found)
-        for kernel, found in zip((5, None), times.values(), strict=True)
-    ]
-    lines = timing.page(
+    times = {"kernel 5": of_lengths(5, cpu), "kernel as long as the axis": of_lengths(None, cpu)}
+    if not options.dry_run:
+        style.save(growth(times), options.output.with_suffix(".svg"))
+    short, long = map(long_table, times.values())
+    return timing.page(
         "Long axes",
         "Written by `TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 python "
         f"benchmarks/xd_conv.py --long --repetitions {options.repetitions}`; {timing.versions()}. "
@@ -347,16 +351,13 @@ def page_of_long_axes(options):
         "brackets times SpectralConv1D with all modes. Load of the machine (2 cores): "
         f"{os.getloadavg()[2]:.0f}.",
         "Kernel 5, milliseconds of CPU, medians of turns in one process:",
-        tables[0],
+        short,
         "Kernel as long as the axis:",
-        tables[1],
+        long,
         f"![growth]({options.output.stem}.svg)",
         "Kernel 5, MiB by which resident memory rises at most in three steps of a process:",
-        long_table(5, peak, memory),
+        long_table(of_lengths(5, peak)),
     )
-    if not options.dry_run:
-        style.save(growth(times), options.output.with_suffix(".svg"))
-    return lines
 
 
 def main(arguments=None):

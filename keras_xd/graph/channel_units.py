@@ -528,18 +528,17 @@ def unfolded(model: keras.Model) -> keras.Model:
         if not isinstance(layer, keras.layers.Layer) or not _is_of_layers(layer):
             return outputs
         try:
-            unfolded = new.call(*call.args, **call.kwargs)
-            left = keras.Model(call.tensors, unfolded).weights
+            inside = new.call(*call.args, **call.kwargs)
+            left = keras.Model(call.tensors, inside).weights
         except Exception:  # code of others, not written for this
             return outputs
-        if len(left) < len(new.weights):  # those of a layer that is called on constants are not
+        if len(left) < len(new.weights):  # a layer that is called on constants is none of a graph
             return outputs
-        outputs = unfolded
         if not any(new is other for other in done):
             done.append(new)
             for inner in sublayers(new):  # names differ in a graph
                 inner.name = f"{layer.name}_{inner.name}"
-        return outputs
+        return inside
 
     model = cloning.clone(model, lambda layer: None, called, functional=True)[0]
     return unfolded(model) if done else model

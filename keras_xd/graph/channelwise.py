@@ -41,12 +41,6 @@ GLOBAL_POOLING = (
     layers.GlobalMaxPooling1D,
     layers.GlobalMaxPooling2D,
 )
-_NAMES = (
-    ("celu", "elu", "exponential", "gelu", "hard_shrink", "hard_sigmoid", "hard_silu", "hard_tanh")
-    + ("leaky_relu", "linear", "log_sigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu")
-    + ("soft_shrink", "softplus", "softsign", "squareplus", "tanh", "tanh_shrink", "threshold")
-)
-_ACTIVATIONS = tuple(getattr(keras.activations, name) for name in _NAMES)
 
 # For each class of layers, whether a layer treats each channel by itself: a function of the layer,
 # the axis of the channels and the number of axes. A subclass may differ, so it is not looked up.
@@ -169,10 +163,8 @@ def channel_axis(layer: layers.Layer, rank: int) -> int:
 
 
 def is_elementwise(activation: Callable | None) -> bool:
-    """Return whether an activation is elementwise: a known layer or function, or by a trial."""
+    """Return whether an activation is elementwise: a layer that is, or a function by a trial."""
     if activation is None or type(activation) in (layers.ReLU, layers.LeakyReLU, layers.ELU):
-        return True
-    if any(activation is known for known in _ACTIVATIONS):
         return True
     if isinstance(activation, layers.Layer):
         return False

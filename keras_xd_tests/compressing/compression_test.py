@@ -110,7 +110,7 @@ class Feedforward(layers.Layer):
 @pytest.mark.filterwarnings("ignore:The multiply–adds are without those of 'places'")
 def test_layers_of_layers_are_cut_inside():
     first = keras.Input((5, 12))
-    x = Places()(layers.Dense(12, name="stem")(first))
+    x = Places(name="places")(layers.Dense(12, name="stem")(first))
     x = Feedforward(name="two")(Feedforward(name="one")(x))
     model = randomized(keras.Model(first, layers.Dense(3)(x)))
     x = np.random.default_rng(0).normal(size=(2, 5, 12)).astype("float32")

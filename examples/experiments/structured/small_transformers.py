@@ -157,13 +157,11 @@ class Given(structured.Data):
 
     def narrow(self, cost):
         """Return the widest network of random weights within a cost."""
-        heads = self.options.heads
-        for width in range(self.options.width - heads, 0, -heads):
-            self.options.width = width
-            model = self.network()
+        options = vars(self.options)
+        for width in range(self.options.width - self.options.heads, 0, -self.options.heads):
+            model = self.task.build(*self.sizes, argparse.Namespace(**{**options, "width": width}))
             if keras_xd.complexity(model) <= cost:
                 break
-        self.options.width = NETWORKS[self.name][0]["width"]
         return model
 
     def cut(self, share, importance="taylor"):
