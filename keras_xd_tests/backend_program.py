@@ -156,7 +156,6 @@ def twins():
         "XDConv2DTranspose": (conv.Conv2DTranspose(3, 3, strides=2), {}),
         "XDDepthwiseConv2D": (conv.DepthwiseConv2D(3, padding="same", depth_multiplier=2), {}),
         "XDSeparableConv1D": (conv.SeparableConv1D(3, 3), {}),
-        "KOpConv1D": (conv.Conv1D(3, 3), {"to": "k_operation"}),
         "KOpConv2D": (conv.Conv2D(3, 3, padding="same"), {"to": "k_operation"}),
         "MixedOperation2D": (conv.Conv2D(4, 3, padding="same"), {"to": "darts", "other_weight": 0}),
     }

@@ -52,7 +52,6 @@ def results(folder):
     format, name = FILES[keras.backend.backend()]
     models = {
         "spectrum": finalized(sample_models.shared(), form="spectrum"),
-        "kernel": finalized(plain_model(), form="kernel"),
         "low rank": finalized(plain_model(), form="low_rank"),
         "spectral": spectral_model(),
     }

@@ -9,7 +9,6 @@ def test_formats_of_other_backends(backend, suffix, on_backends):
     found = on_backends[backend]["formats"]
     assert {name: len(errors) for name, errors in found["errors"].items()} == {
         "spectrum": 2,
-        "kernel": 1,
         "low rank": 1,
         "spectral": 1,
         "static": 1,

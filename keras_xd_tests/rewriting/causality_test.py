@@ -71,7 +71,7 @@ class Registered(xd_layers.SearchableLayer, layers.Dense):
 
 @pytest.mark.parametrize("space", OPTIONS)
 def test_a_causal_model_stays_causal_in_every_space(space, rng):
-    """Trained on noise, and then with all weights moved at random."""
+    """With all weights moved at random."""
     if space == "registered":
         keras_xd.register_search_space(space, {layers.Dense: Registered})
     model = network()
@@ -79,15 +79,9 @@ def test_a_causal_model_stays_causal_in_every_space(space, rng):
     x = rng.standard_normal((2, STEPS, 4)).astype("float32")
     if "other_weight" not in OPTIONS[space] and space != "structured":
         np.testing.assert_allclose(rewritten(x), model(x), atol=1e-5)
-    for variable in keras_xd.architecture_variables(rewritten):
-        variable.assign_add(0.3 * rng.standard_normal(variable.shape))
-    rewritten.compile(keras.optimizers.Adam(0.01), "mse", jit_compile=False)
-    noise = rng.standard_normal((16, STEPS + 1, 4)).astype("float32")
-    rewritten.fit(noise[:, :-1], noise[:, 1:, :3], epochs=2, batch_size=4, verbose=0)
-    trained = keras_xd.finalize(rewritten)
     for variable in rewritten.trainable_variables:
         variable.assign_add(rng.standard_normal(variable.shape))
-    for result in (trained, rewritten, keras_xd.finalize(rewritten)):
+    for result in (rewritten, keras_xd.finalize(rewritten)):
         earlier, later = movement(result, rng)
         assert earlier <= 1e-5 * later, (earlier, later)
 

@@ -26,8 +26,6 @@ with example_scripts.on_path():
     redraw = importlib.import_module("redraw")
     images = importlib.import_module("datasets.images")
     music = importlib.import_module("datasets.music")
-    characters = importlib.import_module("datasets.characters")
-    plain_files = importlib.import_module("datasets.plain_files")
     modules = {
         name: importlib.import_module(f"experiments.{folder}.{name}")
         for name, folder in MODULES.items()
@@ -53,15 +51,11 @@ RUNS = {
     ),
     "resnet20": (
         *("cifar10", 32, "--backbone resnet20 --kinds permuted --batch-size 32 --depth 1"),
-        ("darts", "expert"),
+        ("darts",),
     ),
     "music": (
         *("music", 0, "--synthetic --seeds 3 --epochs 2 --warmup 1 --channels 4 --levels 1"),
         ("xd_causal",),
-    ),
-    "words": (
-        *("music", 0, "--data words --seeds 3 --epochs 1 --warmup 0 --channels 4 --levels 1"),
-        ("xd_windowed",),
     ),
     "dnarch": ("dnarch", 8, f"cifar10 {DNARCH} --size 8", ("KRWD",)),
     "kernel_sizes": (
@@ -80,17 +74,12 @@ RUNS = {
         *("chrysalis", 4, f"--experiment lenet --published --kinds plain {CHRYSALIS}"),
         ("k_layer",),
     ),
-    "cifar100": (
-        *("chrysalis", 4, f"--experiment cifar100 --kinds plain {CHRYSALIS}"),
-        ("convolution",),
-    ),
     "text": ("chrysalis", 4, f"--experiment text --kinds mr {CHRYSALIS}", ("random",)),
     "spherical": (
         *("chrysalis", 4, f"--experiment spherical --kinds rotated --subset 4 {CHRYSALIS}"),
         ("spherical",),
     ),
     "search": ("nos", 8, f"search {NOS} --seeds 3", ("random",)),
-    "guidance": ("nos", 8, f"guidance --paper {NOS}", ("weight_100",)),
     "calibration": (
         *("nos", 8, "calibration --epochs 1 --batch-size 8 --pool 2"),
         ("channel_attention",),
@@ -110,7 +99,7 @@ RUNS = {
     ),
 }
 MORE = {
-    **dict.fromkeys(("music", "words"), "--batch-size 6 --size 12 --context 8 --window 9"),
+    "music": "--batch-size 6 --size 12 --context 8 --window 9",
     "pruned_resnet": "--epochs 1 --more-epochs 2 --search-epochs 1 --seeds 3",
     "structured": "--tasks mlp --shares 0.5 --batch-size 8 --subset 8",
 }
@@ -132,16 +121,6 @@ def small(monkeypatch, tmp_path, rng):
         for name in ("_images", "_digits"):
             getattr(modules["chrysalis"], name).cache_clear()
 
-    words = rng.integers(5, size=(3, 100)).astype("uint16")
-    np.savez(
-        tmp_path / "ptb_words.npz", **dict(zip(("train", "valid", "test"), words, strict=True))
-    )
-    (tmp_path / "ptb_vocab.txt").write_text("".join(f"word{n}\n" for n in range(5)))
-    monkeypatch.setattr(
-        characters,
-        "find_shared",
-        lambda folder, name, what: plain_files.find_shared(folder or tmp_path, name, what),
-    )
     text = "".join(f"{index % 2} a{index % 3} b{index % 4} c d e\n" for index in range(30))
     (tmp_path / "text_mr.txt").write_text(text)
     monkeypatch.setattr(

@@ -1,11 +1,13 @@
 """Time series and a forecast in a small setting: records, page, the choice of rates."""
 
+import functools
 import importlib
 import json
 
 import numpy as np
 import pytest
 
+import keras_xd
 from keras_xd import auto
 from keras_xd_tests import example_scripts
 
@@ -31,6 +33,8 @@ def test_series_are_classified_with_the_rate_that_was_best(tmp_path, monkeypatch
     write_problem(tmp_path / "data", rng)
     monkeypatch.setattr(series, "published", lambda name: dict.fromkeys(series.PUBLISHED, 0.75))
     monkeypatch.setattr(auto, "SPACES", auto.SPACES[:1])
+    one_seed = functools.partial(keras_xd.search, budget=3.5)
+    monkeypatch.setattr(keras_xd, "search", one_seed)
     arguments = "--sets Waves --methods backbone auto --seeds 3 --filters 2 --updates 10 --steps 12"
     arguments = [*arguments.split(), "--data", str(tmp_path / "data"), "--output", str(tmp_path)]
     series.main(arguments)
