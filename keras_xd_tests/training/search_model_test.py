@@ -33,7 +33,7 @@ def plain_model(seed=4):
     optimizer = architecture_optimizer(
         model, keras.optimizers.Adam(0.01), keras.optimizers.SGD(0.05, momentum=0.9)
     )
-    model.compile(optimizer=optimizer, loss=LOSS, run_eagerly=True)
+    model.compile(optimizer=optimizer, loss=LOSS)
     return model
 
 
@@ -50,7 +50,7 @@ def equal(before, after):
 
 def test_equals_plain_fit_with_the_architecture_optimizer():
     x, y = classification_data()
-    plain, search = plain_model(), search_model(run_eagerly=True)
+    plain, search = plain_model(), search_model()
     expected = plain.fit(x, y, **FIT).history["loss"]
     assert search.fit(x, y, **FIT).history["loss"] == expected
     assert all(equal([v.numpy() for v in plain.weights], [v.numpy() for v in search.weights]))
