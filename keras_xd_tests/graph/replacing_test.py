@@ -177,8 +177,8 @@ def test_selection_options_and_forecast(network, small):
     with pytest.raises(ValueError, match="only='block', which cannot be"):
         rewrite(small[0], only=["block", "first"])
     model, x = network
-    arguments = {"operations": ("convolution", "pooling"), "only": ["first", "in_[lt].*", "average.*"]}
-    arguments["depth"] = 1
+    only = ["first", "in_[lt].*", "average.*"]
+    arguments = {"operations": ("convolution", "pooling"), "only": only, "depth": 1}
     space = rewrite(model, **arguments)
     names = [layer.name.partition("_pooling")[0] for layer in searchable_layers(space)]
     assert names == ["first", "in_list", "in_tuple", "average"]

@@ -28,7 +28,7 @@ def test_every_argument_and_default_of_the_twin(name):
     assert_signature(twin_class(layer_class), layer_class, *TWINS[name][0])
 
 
-@pytest.mark.parametrize("name", [n for n in TWINS if "2D" in n or "Causal" in n or n == "XDConv3D"])
+@pytest.mark.parametrize("name", [n for n in TWINS if "2D" in n or "Causal" in n])
 def test_strides_and_dilation_together(name, rng):
     """As the twin, which refuses both together, with zeros between the weights of its kernel."""
     layer_class, (arguments, keywords, shape) = getattr(layers, name), TWINS[name]
