@@ -177,11 +177,11 @@ def test_selection_options_and_forecast(network, small):
     with pytest.raises(ValueError, match="only='block', which cannot be"):
         rewrite(small[0], only=["block", "first"])
     model, x = network
-    arguments = {"operations": ("convolution", "pooling"), "only": ["first", "in_.*", "average.*"]}
-    arguments["depth"] = 1
+    only = ["first", "in_[lt].*", "average.*"]
+    arguments = {"operations": ("convolution", "pooling"), "only": only, "depth": 1}
     space = rewrite(model, **arguments)
     names = [layer.name.partition("_pooling")[0] for layer in searchable_layers(space)]
-    assert names == ["first", "in_list", "in_tuple", "in_dict", "in_sequential", "average"]
+    assert names == ["first", "in_list", "in_tuple", "average"]
     sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
     expected = forecast(model, **arguments)
     assert expected.parameters_after == space.count_params()
@@ -233,9 +233,11 @@ def test_composite_layers_in_a_graph(rng, tmp_path):
     block = Block(2, name="block")
     x = block(block(image, shift=shift))
     frozen = Block(2, name="frozen")
-    model = sample_models.randomize(keras.Model([image, shift], frozen(x)), rng)
-    frozen.trainable = False
-    block.norm.trainable = False
+    # As Keras makes it from its configuration.
+    model = keras.Model.from_config(keras.Model([image, shift], frozen(x)).get_config())
+    model = sample_models.randomize(model, rng)
+    model.get_layer("frozen").trainable = False
+    model.get_layer("block").norm.trainable = False
     inputs = sample_models.inputs_of(model, rng)
     space = rewrite(model, depth=1)
     assert list(kinds(space)) == ["block/first", "block/second", "frozen/first", "frozen/second"]
@@ -253,8 +255,6 @@ def test_composite_layers_in_a_graph(rng, tmp_path):
     loaded = keras.models.load_model(tmp_path / "space.keras")
     sample_models.assert_same_outputs(space, loaded, inputs, 1e-6)
     sample_models.assert_same_outputs(space, finalize(loaded), inputs, RELATIVE_ERROR)
-    again = rewrite(space.__class__.from_config(model.get_config()), depth=1)
-    assert kinds(again).keys() == kinds(space).keys()
 
 
 def test_a_layer_shared_by_several_containers(rng):
@@ -283,8 +283,8 @@ def test_a_layer_shared_by_several_containers(rng):
 
 
 def test_a_place_that_is_not_there():
-    block = replacing.SubclassedModelWrapper(Network(), [((("missing",),), layers.ReLU())])
-    with pytest.raises(ValueError, match=r"Received: Network .* at \(\('missing"):
+    block = replacing.SubclassedModelWrapper(Small(), [((("missing",),), layers.ReLU())])
+    with pytest.raises(ValueError, match=r"Received: Small .* at \(\('missing"):
         block(keras.Input((8, 3)))
 
 
@@ -385,7 +385,7 @@ def test_models_without_kwargs_and_configuration(make, saved, rng, tmp_path, cap
     assert kinds(space) and ("cannot be saved" in caplog.text) == (not saved)
     sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
     space.compile("sgd", "mse", run_eagerly=True)
-    space.fit(x, x, verbose=0)
+    space.train_on_batch(x, x)
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(model(x)), before)
     plain = finalize(space)
     sample_models.assert_same_outputs(space, plain, x, RELATIVE_ERROR)

@@ -32,13 +32,12 @@ ARGUMENTS = {
 def test_learns_and_reloads(name, options, tmp_path, rng):
     model = getattr(models, name)(**ARGUMENTS[name], **options)
     shape = (8, *model.input_shape[1:])
-    inputs = rng.normal(size=shape).astype("float32")
-    if name == "kim_cnn":
-        inputs = rng.integers(9, size=shape)
+    inputs = rng.integers(9, size=shape) if name == "kim_cnn" else rng.normal(size=shape)
     targets = rng.normal(size=(8, *model.output_shape[1:]))
     model.compile(keras.optimizers.Adam(0.01), "mse", run_eagerly=True)
     before = [keras.ops.convert_to_numpy(v).copy() for v in model.trainable_variables]
-    losses = model.fit(inputs, targets, epochs=5, batch_size=8, verbose=0).history["loss"]
+    steps = 5 if name in ("kim_cnn", "tcn") else 3
+    losses = [model.train_on_batch(inputs, targets) for _ in range(steps)]
     assert losses[-1] < 0.98 * losses[0]
     for old, new in zip(before, model.trainable_variables, strict=True):
         assert not np.array_equal(old, keras.ops.convert_to_numpy(new)), new.path

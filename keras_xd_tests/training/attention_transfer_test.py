@@ -143,7 +143,7 @@ def test_the_teacher_is_no_part_of_the_search(tmp_path):
         assert b"stage2" in archive.read("config.json")
         assert b'"count"' not in archive.read("config.json")
     loaded = keras.saving.load_model(tmp_path / "search.keras")
-    np.testing.assert_array_equal(loaded.predict(x, verbose=0), search.predict(x, verbose=0))
+    np.testing.assert_array_equal(loaded(x), search(x))
     assert loaded.evaluate(x, y, verbose=0) == search.evaluate(x, y, verbose=0)
     with pytest.raises(ValueError, match="not saved with it"):
         loaded.fit(x, y, architecture_validation_split=0.5, **FIT)

@@ -40,9 +40,8 @@ def same_history(search, twin, *data, **arguments):
 
 def test_metrics_weights_and_validation():
     x, y = classification_data(16)
-    search, twin = pair(
-        metrics=["accuracy"], weighted_metrics=["sparse_top_k_categorical_accuracy"]
-    )
+    metrics = {"metrics": ["accuracy"], "weighted_metrics": ["sparse_top_k_categorical_accuracy"]}
+    search, twin = pair(**metrics, run_eagerly=True)
     same_history(
         search,
         twin,

@@ -12,6 +12,7 @@ from keras_xd import layers
 from keras_xd.layers.ccnn.ck_conv import CKConv
 from keras_xd.layers.masked import masks
 from keras_xd.testing import check_layer
+from keras_xd_tests.layers.variants import check_variant
 
 
 def network(**kwargs):
@@ -49,14 +50,13 @@ def numpy_kernel(layer):
     return (mask * (features @ head + bias)).reshape(*sizes, -1)
 
 
-def test_layer():
+def test_layer(rng):
     arguments = {"activation": "gelu", "seed": 1}
     in_space = {"learn_resolution": True, "convolution": "direct"}
     check_layer(CKConv, {**arguments, **in_space, "rank": 1, "padding": "causal"}, (2, 12, 3))
     arguments |= {"rank": 2, "kernel_size": (5, 4), "initial_kernel_size": 4.0}
     arguments |= {"padding": "circular", "data_format": "channels_first", "learn_resolution": True}
-    options = {"run_jit": False, "run_mixed_precision": False}
-    check_layer(CKConv, arguments, (2, 3, 5, 6), **options)
+    check_variant(CKConv, arguments, (2, 3, 5, 6), rng)
 
 
 @pytest.mark.parametrize("scaling", ["mask", "taps"])

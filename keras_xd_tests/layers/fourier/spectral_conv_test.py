@@ -10,6 +10,7 @@ import pytest
 from keras_xd.core import devices
 from keras_xd.layers.fourier import spectral_conv
 from keras_xd.testing import assert_close, check_layer
+from keras_xd_tests.layers.variants import check_variant
 
 CLASSES = {
     1: spectral_conv.SpectralConv1D,
@@ -154,8 +155,11 @@ def test_regularizers_and_constraints(rng):
         (3, (2, 4, 3, 5, 1), {"filters": 2, "modes": (2, 1, 3)}),
     ],
 )
-def test_layer_check(rank, shape, options):
-    check_layer(CLASSES[rank], options, shape, run_jit=rank == 2)
+def test_layer_check(rank, shape, options, rng):
+    if rank == 2 or "tucker_rank" in options:
+        check_layer(CLASSES[rank], options, shape, run_jit=rank == 2)
+    else:
+        check_variant(CLASSES[rank], options, shape, rng)
 
 
 @pytest.mark.parametrize(

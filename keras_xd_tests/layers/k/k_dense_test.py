@@ -6,6 +6,7 @@ from keras_xd import kmatrix, layers
 from keras_xd.kmatrix import constructions
 from keras_xd.layers.k.k_dense import KDense, KLayer
 from keras_xd.testing import assert_close, check_layer
+from keras_xd_tests.layers.variants import check_variant
 
 
 def dense_kernel(layer, inputs):
@@ -170,13 +171,11 @@ def test_a_k_layer_is_a_sum_over_pairs_of_channels(sizes, data_format, rng):
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "shape"),
-    [({"depth": 2, "radix": 4, "use_bias": False, "seed": 3}, (2, 6, 3)), ({}, (2, 3, 5, 2))],
-)
-def test_k_layer_checks(options, shape):
-    arguments = {"filters": 2, "activation": "gelu", **options}
-    check_layer(KLayer, arguments, shape, run_jit=False)
+def test_k_layer_checks(rng):
+    arguments = {"filters": 2, "activation": "gelu"}
+    options = {"depth": 2, "radix": 4, "use_bias": False, "seed": 3}
+    check_layer(KLayer, {**arguments, **options}, (2, 6, 3), run_jit=False)
+    check_variant(KLayer, arguments, (2, 3, 5, 2), rng)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ LAYERS = {
 def outputs_and_gradients(layer, x, jit):
     """Outputs, and the gradients of inputs and of all weights that are trained."""
 
-    @tf.function(jit_compile=jit)
     def step(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
@@ -35,7 +34,8 @@ def outputs_and_gradients(layer, x, jit):
             loss = tf.reduce_sum(tf.sin(y))
         return y, *tape.gradient(loss, [x, *(v.value for v in layer.trainable_variables)])
 
-    return [np.array(value) for value in step(tf.constant(x))]
+    compiled = tf.function(step, jit_compile=True) if jit else step
+    return [np.array(value) for value in compiled(tf.constant(x))]
 
 
 @pytest.mark.parametrize(

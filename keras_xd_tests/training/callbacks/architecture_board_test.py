@@ -55,6 +55,7 @@ def xd_search():
         LOSS,
         complexity_target=100.0,
         complexity_weight=0.0,
+        run_eagerly=True,
     )
     return search
 

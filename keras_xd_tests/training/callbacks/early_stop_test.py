@@ -39,7 +39,7 @@ def train(losses, warmup=0, cooldown=2, patience=1, callbacks=(), **options):
         "sparse_categorical_crossentropy",
         warmup_epochs=warmup,
         cooldown_epochs=cooldown,
-        jit_compile=False,
+        run_eagerly=True,
     )
     course = Course(losses)
     stop = keras.callbacks.EarlyStopping("course", mode="min", patience=patience, **options)

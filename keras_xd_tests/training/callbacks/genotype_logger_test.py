@@ -57,7 +57,7 @@ def entropy(logits):
 
 
 def test_every_epoch_is_noted(tmp_path, capsys):
-    search, x, y = guided_search()
+    search, x, y = guided_search(run_eagerly=True)
     logger = GenotypeLogger(tmp_path / "new" / "log.jsonl", verbose=1)
     seen = []
 

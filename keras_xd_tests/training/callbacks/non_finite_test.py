@@ -91,7 +91,6 @@ def test_only_the_loss_of_the_architecture_data_is_not_finite():
         search.fit(
             x, y, architecture_validation_split=0.5, callbacks=[TerminateOnNonFinite()], **FIT
         )
-    search = gated_search(mode="first_order", warmup_epochs=9)
     guard = TerminateOnNonFinite(losses=["loss"])
     with pytest.warns(UserWarning, match="diverged in epoch 1: architecture_loss = inf"):
         search.fit(x, y, architecture_validation_split=0.5, callbacks=[guard], **FIT)

@@ -113,7 +113,7 @@ def test_rates(granularity, run):
 
 @pytest.mark.parametrize("mode", ["joint", "second_order"])
 def test_weights_and_slots_start_from_scratch_and_the_architecture_does_not(mode):
-    search = gated_search(keras.optimizers.Adam(0.01), mode=mode)
+    search = gated_search(keras.optimizers.Adam(0.01), mode=mode, run_eagerly=True)
     start = groups(search)[0]
     data = {} if mode == "joint" else {"architecture_validation_split": 0.5}
     recorder, _ = fit(search, WarmRestarts(2, seed=7), 5, **data)
