@@ -251,7 +251,8 @@ def test_files_are_served(format, tmp_path, rng):
     model = side_by_side(names)
     keras_xd.export(model, tmp_path / file, format, False)
     runner = load(tmp_path / file)
-    assert_served(runner, model, rng, 5, (16, 9))
+    for batch, sizes in ((1, (7, 12)), (5, (16, 9))):
+        assert_served(runner, model, rng, batch, sizes)
 
 
 # Where there is no file, and where there is one to overwrite.

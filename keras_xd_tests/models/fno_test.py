@@ -244,8 +244,7 @@ def test_every_option_is_searched_finalized_and_exported(operation, tmp_path, rn
     assert bool(keras_xd.architecture_variables(space)) == (operation != "fourier")
     final = keras_xd.finalize(space)
     np.testing.assert_allclose(final(x), model(x), rtol=1e-4, atol=1e-6)
-    if operation == "xd":
-        final.export(tmp_path / "model.onnx", format="onnx", verbose=False)
+    final.export(tmp_path / "model.onnx", format="onnx", verbose=False)
 
 
 def test_an_xd_operation_between_fewer_channels_has_the_share_of_weights():

@@ -105,7 +105,7 @@ def test_normalized_weights_begin_as_a_convolution_and_only_turn(rng):
 
 
 @pytest.mark.parametrize(
-    ("to", "kind", "changes"),
+    ("to", "kind", "options"),
     [
         ("xd", "XDCausalConv1D", {}),
         ("k_operation", "KOpCausalConv1D", {}),
@@ -115,22 +115,20 @@ def test_normalized_weights_begin_as_a_convolution_and_only_turn(rng):
         (None, "WeightNormalizedConv1D", {}),
     ],
 )
-def test_normalized_weights_are_folded(to, kind, changes, rng):
+def test_normalized_weights_are_folded(to, kind, options, rng):
     """Into the kernels of a search space and of a finalized model, in nested models too."""
-    levels = 2 if to == "xd" else 1
-    options = {"weight_normalization": True, "name": "tcn"}
-    network = models.tcn((12, 3), 3, channels=4, levels=levels, **options)
+    network = models.tcn((12, 3), 3, channels=4, levels=2, weight_normalization=True, name="tcn")
     inputs = keras.Input((12, 3))
     model = keras.Model(inputs, network(inputs))
     for variable in model.trainable_variables:
         variable.assign(rng.normal(0, 0.5, size=variable.shape))
-    space = keras_xd.rewrite(model, to, **changes) if to else model
+    space = keras_xd.rewrite(model, to, **options) if to else model
     finalized = keras_xd.finalize(space, **({"snap": 0.01} if to == "xd" else {"form": "spectrum"}))
     x = rng.standard_normal((2, 12, 3)).astype("float32")
     kinds = []
     for result in (space, finalized):
         np.testing.assert_allclose(result(x), model(x), rtol=1e-4, atol=1e-4)
-        kinds.append(type(result.get_layer("tcn").get_layer(f"level{levels}_conv1")).__name__)
+        kinds.append(type(result.get_layer("tcn").get_layer("level2_conv1")).__name__)
     assert kinds == [kind, "StaticXD" if to == "k_operation" else "Conv1D"]
     if to == "xd":
         after = keras_xd.forecast(model, to).parameters_after

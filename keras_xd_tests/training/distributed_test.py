@@ -22,7 +22,7 @@ def search_model(mode="joint", seed=4):
     keras.utils.set_random_seed(seed)
     search = SearchModel(small_model())
     optimizers = keras.optimizers.SGD(0.1, momentum=0.9), keras.optimizers.Adam(0.01)
-    options = {"mode": mode, "warmup_epochs": 1, "run_eagerly": mode != "joint"}
+    options = {"mode": mode, "warmup_epochs": 1}
     search.compile(*optimizers, "sparse_categorical_crossentropy", **options)
     return search
 

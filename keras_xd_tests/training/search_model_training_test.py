@@ -40,8 +40,9 @@ def same_history(search, twin, *data, **arguments):
 
 def test_metrics_weights_and_validation():
     x, y = classification_data(16)
-    metrics = {"metrics": ["accuracy"], "weighted_metrics": ["sparse_top_k_categorical_accuracy"]}
-    search, twin = pair(**metrics, run_eagerly=True)
+    search, twin = pair(
+        metrics=["accuracy"], weighted_metrics=["sparse_top_k_categorical_accuracy"]
+    )
     same_history(
         search,
         twin,

@@ -35,8 +35,19 @@ class GenotypeLogger(keras.callbacks.Callback):
     Example:
 
     >>> import keras_xd
-    >>> logger = keras_xd.callbacks.GenotypeLogger("genotypes.jsonl", verbose=1)
-    >>> # search.fit(x, y, callbacks=[logger]), then logger.genotypes[-1]
+    >>> import numpy as np
+    >>> model = keras_xd.models.nos_search_network(
+    ...     3, 1, (8, 8, 3), 2, operations=("identity", "max_pooling_3")
+    ... )
+    >>> search = keras_xd.SearchModel(model)
+    >>> search.compile("sgd", "sgd", "mse", run_eagerly=True)
+    >>> logger = keras_xd.callbacks.GenotypeLogger()
+    >>> x, y = np.random.default_rng(0).normal(size=(2, 8, 8, 3)), np.ones((2, 2))
+    >>> history = search.fit(x, y, callbacks=[logger], verbose=0).history
+    >>> logger.genotypes == [keras_xd.layers.derived_genotype(search)]
+    True
+    >>> round(history["normal_entropy"][0], 2)
+    1.0
     """
 
     @check_types

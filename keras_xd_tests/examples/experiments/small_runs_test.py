@@ -80,6 +80,7 @@ RUNS = {
         ("spherical",),
     ),
     "search": ("nos", 8, f"search {NOS} --seeds 3", ("random",)),
+    "guidance": ("nos", 8, f"guidance --paper {NOS}", ("weight_100",)),
     "calibration": (
         *("nos", 8, "calibration --epochs 1 --batch-size 8 --pool 2"),
         ("channel_attention",),

@@ -90,8 +90,12 @@ FULL = {
     "separable": (
         XDSeparableConv,
         {
-            **{**SAME, "rank": 1, "filters": 3, "search_pointwise": True},
-            **{"depth_multiplier": 2, "depth": (1, 2, 1)},
+            **SAME,
+            "rank": 1,
+            "filters": 3,
+            "search_pointwise": True,
+            "depth_multiplier": 2,
+            "depth": (1, 2, 1),
         },
         (3, 4, 2),
     ),
