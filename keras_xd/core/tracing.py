@@ -91,6 +91,16 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return traced_once(function)
 
 
+def shared_by_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that the graphs of TensorFlow trace once for all of them, and JAX too."""
+    if keras.backend.backend() != "tensorflow":
+        return traced_once(function)
+    import tensorflow as tf
+
+    traced = tf.function(function, autograph=False)
+    return lambda *given: (function if tf.executing_eagerly() else traced)(*given)
+
+
 def calls_traced_functions() -> bool:
     """Return whether a call of what `traced_once` returns is one node of a graph, or eager."""
     return keras.backend.backend() == "tensorflow" and not _in_xla()

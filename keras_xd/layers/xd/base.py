@@ -276,8 +276,8 @@ class XDLayer(FoldedOperation):
 
     def _operated(self, x):
         """Return the outputs without activation."""
-        analyses, matrices, syntheses = self.architecture_transforms(self.plans)
-        spectrum = [ops.cast(piece, self.compute_dtype) for piece in self.spectrum_of(matrices)]
+        analyses, spectrum, syntheses = self.folded()
+        spectrum = [ops.cast(piece, self.compute_dtype) for piece in spectrum]
         x = functional.to_columns(x, self.data_format)
         x = functional.apply(x, analyses, spectrum, syntheses, self.groups)
         return functional.from_columns(functional.with_bias(x, self.bias), self.data_format)

@@ -94,19 +94,11 @@ class FoldedOperation(ConfiguredLayer, SearchableLayer):
 
     def _exact(self, form, weight_dtype):
         """Return the static layer that stores all of the spectrum, or the kernel."""
-        # One by one JAX would compile each operation by itself.
-        compiled = keras.backend.backend() == "jax"
-        by_columns, plans = form != "spectrum", self.plans
-        if by_columns:
-            plans = finalized_sizes.compact_plans(self.geometry, self.plans, self.depth)
-        analyses, matrices, syntheses = self.architecture_transforms(
-            plans, columns=by_columns, compiled=compiled
-        )
-        if not by_columns:
-            spectrum = self.spectrum_of(matrices)
-            return StaticXD.from_tensors(self, analyses, spectrum, syntheses, storage=weight_dtype)
-        kernel = functional.exact(self._grouped_kernel())
-        b, gates = self.architecture_extras(kernel.dtype)
+        if form == "spectrum":
+            return StaticXD.from_tensors(self, *self.folded(), storage=weight_dtype)
+        plans = finalized_sizes.compact_plans(self.geometry, self.plans, self.depth)
+        analyses, matrices, syntheses = self.architecture_transforms(plans)
+        kernel, b, gates = self._exact_kernel()
         if b is None and gates is not None:
             kernel, gates = gates * kernel, None
         spectrum = [*matrices, kernel, *(part for part in (b, gates) if part is not None)]
@@ -166,25 +158,35 @@ class FoldedOperation(ConfiguredLayer, SearchableLayer):
 
     def spectrum_of(self, matrices: list) -> list[Tensor]:
         """Return the spectrum `C ∘ (L w + b)` in pieces, for `L` of each axis."""
-        extras = self.architecture_extras(functional.exact_dtype(self.variable_dtype))
-        return functional.spectrum(functional.exact(self._grouped_kernel()), matrices, *extras)
+        kernel, *extras = self._exact_kernel()
+        return functional.spectrum(kernel, matrices, *extras)
 
-    def architecture_transforms(
-        self, plans: Sequence[Plan], *, columns: bool = False, compiled: bool = False
-    ) -> tuple[list, list, list]:
-        """Return the transforms by `M`, `L` for the kernel and the transforms by `K`."""
-        weights = [functional.exact(w) for name in MATRICES for w in self._matrix_tensors(name)]
-        sizes = tuple(plans), self._kernel_axes, tuple(self.geometry), columns
-        if compiled:
-            return _compiled_transforms(*sizes)(weights)
-        return _transforms(weights, *sizes)
+    def folded(self) -> tuple[list, list[Tensor], list]:
+        """Return the transforms by `M`, the spectrum in pieces and the transforms by `K`."""
+        kernel, *extras = self._exact_kernel()
+        sizes = tuple(self.plans), self._kernel_axes, tuple(self.geometry)
+        run = _shared(_folded, tuple(kernel.shape), *sizes)
+        return run(self._exact_weights(), kernel, *extras)
 
-    def architecture_extras(self, dtype: str) -> tuple[Tensor | None, Tensor | None]:
-        """Return `b`, of shape `(frequencies, 2, 1, 1)`, and the gates `C`, or `None` for each."""
+    def architecture_transforms(self, plans: Sequence[Plan]) -> tuple[list, list, list]:
+        """Return the transforms by `M`, the columns of `L` and the transforms by `K`."""
+        sizes = tuple(plans), self._kernel_axes, tuple(self.geometry), True
+        return _shared(_transforms, None, *sizes)(self._exact_weights())
+
+    def _exact_weights(self):
+        """Return the packed weights of `K`, `L` and `M` of every axis."""
+        return [functional.exact(w) for name in MATRICES for w in self._matrix_tensors(name)]
+
+    def _exact_kernel(self):
+        """Return the kernel, `b`, of shape `(frequencies, 2, 1, 1)`, and `C`; `None` for what is not.
+        """
+        kernel = functional.exact(self._grouped_kernel())
         b, gates = self._frequency_bias, self._channel_gates
         if b is not None:
-            b = ops.cast(ops.reshape(ops.convert_to_tensor(b), (-1, 2, 1, 1)), dtype)
-        return b, None if gates is None else ops.cast(ops.convert_to_tensor(gates), dtype)
+            b = ops.cast(ops.reshape(ops.convert_to_tensor(b), (-1, 2, 1, 1)), kernel.dtype)
+        if gates is not None:
+            gates = ops.cast(ops.convert_to_tensor(gates), kernel.dtype)
+        return kernel, b, gates
 
 
 def _transforms(weights, plans, kernel_axes, geometry, columns):
@@ -205,26 +207,34 @@ def _transforms(weights, plans, kernel_axes, geometry, columns):
     return analyses, matrices, syntheses
 
 
+def _folded(weights, kernel, bias, gates, *sizes):
+    """Return the transforms by `M`, the spectrum in pieces and the transforms by `K`."""
+    analyses, matrices, syntheses = _transforms(weights, *sizes, columns=False)
+    return analyses, functional.spectrum(kernel, matrices, bias, gates), syntheses
+
+
 @functools.lru_cache(maxsize=128)
-def _compiled_transforms(*sizes):
-    """Return `_transforms` of weights for operations of these sizes, on JAX compiled as one."""
+def _shared(function, kernel_shape, *sizes):
+    """Return a function of tensors for operations of these sizes, traced once for all of them."""
+    if keras.backend.backend() == "torch":
+        return lambda *given: function(*given, *sizes)
     shells = []
 
-    def tensors(weights):
-        made = _transforms(weights, *sizes)
+    def tensors(*given):
+        made = function(*given, *sizes)
         shells[:] = [[_with_tensors(one, None) for one in several] for several in made]
         return [[_tensors(one) for one in several] for several in made]
 
-    compiled = tracing.traced_once(tensors)
+    shared = tracing.shared_by_graphs(tensors)
 
-    def transforms(weights):
-        found = zip(compiled(weights), shells, strict=True)
+    def call(*given):
+        found = zip(shared(*given), shells, strict=True)
         return tuple(
             [_with_tensors(shell, tensors) for tensors, shell in zip(*several, strict=True)]
             for several in found
         )
 
-    return transforms
+    return call
 
 
 def _tensors(one):
