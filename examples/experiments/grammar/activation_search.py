@@ -58,7 +58,9 @@ def network(term, filters, rate):
     x = keras.layers.Dense(10, name="classifier")(keras.layers.Flatten(name="flatten")(x))
     model = keras.Model(inputs, x)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    return fitting.compiled(model, keras.optimizers.Adam(rate), loss=loss, metrics=[fitting.accuracy_metric()])
+    return fitting.compiled(
+        model, keras.optimizers.Adam(rate), loss=loss, metrics=[fitting.accuracy_metric()]
+    )
 
 
 def trained(values, seed, data, options):

@@ -72,7 +72,9 @@ def network(term, filters, shape=(32, 32, 3), classes=10, rate=3e-3):
         head=primitives.head(classes),
     )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    return fitting.compiled(model, keras.optimizers.Adam(rate), loss=loss, metrics=[fitting.accuracy_metric()])
+    return fitting.compiled(
+        model, keras.optimizers.Adam(rate), loss=loss, metrics=[fitting.accuracy_metric()]
+    )
 
 
 def trained(values, seed, data, options):
