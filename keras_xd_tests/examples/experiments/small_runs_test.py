@@ -129,8 +129,6 @@ def small(monkeypatch, tmp_path, rng):
     )
     monkeypatch.setattr(music, "synthetic", functools.partial(music.synthetic, (3, 1, 1), (20, 30)))
     monkeypatch.setattr(keras_xd.models, "fno", functools.partial(keras_xd.models.fno, blocks=1))
-    one_tier = functools.partial(keras_xd.models.nos_search_network, tiers=1)
-    monkeypatch.setattr(keras_xd.models, "nos_search_network", one_tier)
     monkeypatch.setattr(keras_xd.models, "lenet", one_convolution)
     monkeypatch.setattr(keras_xd.models, "resnet20", three_stages)
     monkeypatch.setattr(keras_xd.models, "pyramidnet", as_pyramidnet(three_stages))
