@@ -11,12 +11,18 @@ def adam(rate, steps, **options):
     return keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(rate, steps), **options)
 
 
+def accuracy_metric():
+    """Return the accuracy; TensorFlow traces a step twice that makes it from its name."""
+    return keras.metrics.SparseCategoricalAccuracy("accuracy")
+
+
 def compiled(model, weights, architecture=None, **options):
     """Return a compiled network or, with an optimizer of its architecture, the search of one."""
     if architecture is not None:
         model = keras_xd.SearchModel(model)
         options["architecture_optimizer"] = architecture
     model.compile(weights, **options)
+    model.optimizer.build(model.trainable_variables)  # else TensorFlow traces the step twice
     return model
 
 

@@ -65,7 +65,7 @@ def search_operations(backbone, train, weights_optimizer, architecture_optimizer
 
 def train_plain(model, train, optimizer, path, **fit):
     """Train and export a network as it is, for comparison."""
-    model.compile(optimizer, LOSS, metrics=["accuracy"])
+    fitting.compiled(model, optimizer, loss=LOSS, metrics=[fitting.accuracy_metric()])
     model.fit(train, **fit)
     model.export(path, verbose=False)
     return model

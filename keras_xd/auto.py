@@ -300,6 +300,7 @@ class Run:
         if self.candidate.to is None:
             self.model = LayerReplacer(lambda layer: False, lambda layer: layer)(self.setup.model)
             self.model.compile(**options)
+            self.model.optimizer.build(self.model.trainable_variables)  # or it is traced twice
         else:
             self.model = self.search = self._compiled_search(options)
         trained = self.record["trained"]

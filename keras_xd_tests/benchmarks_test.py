@@ -114,7 +114,7 @@ def test_xd_convolutions_are_measured(monkeypatch, tmp_path):
     script = scripts["xd_conv"]
     monkeypatch.setattr(script, "CASES", {"tiny": (2, 2, (8,), 3, 1, 8)})
     monkeypatch.setattr(script, "LENGTHS", (8, 16))
-    names = ("SpectralConv1D", "Conv1D", "depth 1", "fft")
+    names = ("SpectralConv1D", "Conv1D", "fft")
     monkeypatch.setattr(script, "LONG", {name: script.LONG[name] for name in names})
     monkeypatch.setattr(script, "TURNS", {"rounds": 1, "warm_up": 1})
     monkeypatch.setattr(script, "machine_rates", lambda: (1e6, 1e6))

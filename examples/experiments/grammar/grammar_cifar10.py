@@ -17,6 +17,7 @@ import sys
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
+import fitting
 import keras
 import keras_tuner as kt
 import parsing
@@ -71,8 +72,9 @@ def network(term, filters, shape=(32, 32, 3), classes=10, rate=3e-3):
         head=primitives.head(classes),
     )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.Adam(rate), loss, metrics=["accuracy"])
-    return model
+    return fitting.compiled(
+        model, keras.optimizers.Adam(rate), loss=loss, metrics=[fitting.accuracy_metric()]
+    )
 
 
 def trained(values, seed, data, options):

@@ -17,6 +17,7 @@ import sys
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
+import fitting
 import keras
 import keras_tuner as kt
 import parsing
@@ -64,8 +65,7 @@ class Plain(kt.HyperModel):
 
     def build(self, hp):
         model = backbone(self.options)
-        model.compile(optimizer(hp), loss(), jit_compile=False)
-        return model
+        return fitting.compiled(model, optimizer(hp), loss=loss(), jit_compile=False)
 
     def fit(self, hp, model, *arguments, architecture_validation_split=None, **options):
         return model.fit(*arguments, **options)

@@ -2,6 +2,7 @@
 
 import functools
 
+import fitting
 import keras
 import numpy as np
 
@@ -37,7 +38,7 @@ def fit(model, data, recipe, epochs, seed, search=None, xla=False, published=Fal
     steps = epochs * len(batches[0])
     arguments = {
         "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        "metrics": ["accuracy"],
+        "metrics": [fitting.accuracy_metric()],
         "jit_compile": xla,
     }
     callbacks = [keras_xd.callbacks.TerminateOnNonFinite()]
@@ -68,7 +69,7 @@ def fit(model, data, recipe, epochs, seed, search=None, xla=False, published=Fal
         )
         inputs, labels = data.validation
         others |= {"validation_data": (data.scaled(inputs), labels), "validation_batch_size": 250}
-    model.compile(optimizer(recipe, rate), **arguments)
+    fitting.compiled(model, optimizer(recipe, rate), **arguments)
     model.fit(batches[0], epochs=epochs, callbacks=callbacks, verbose=0, **others)
     return model
 

@@ -80,11 +80,8 @@ def accuracy(model, data):
 def fit_plain(model, data, epochs, batch_size, seed, border, rate, decay):
     """Train a model of one output."""
     batches = ImageBatches(*data, batch_size, seed, augment=True, border=border)
-    model.compile(
-        optimizer(epochs * len(batches), rate, decay),
-        LOSS(from_logits=True),
-        jit_compile=XLA,
-    )
+    rated = optimizer(epochs * len(batches), rate, decay)
+    fitting.compiled(model, rated, loss=LOSS(from_logits=True), jit_compile=XLA)
     model.fit(batches, epochs=epochs, verbose=0)
 
 
@@ -200,7 +197,7 @@ def _trained(network, train, evaluation, seed, options, callbacks=()):
         options.training_warmup_epochs * len(batches),
         options.nesterov,
     )
-    model.compile(rated, jit_compile=XLA, **losses)
+    fitting.compiled(model, rated, jit_compile=XLA, **losses)
     callbacks = [keras_xd.callbacks.TerminateOnNonFinite(), *callbacks]
     begin = time.perf_counter()
     model.fit(batches, epochs=options.epochs, callbacks=callbacks, verbose=0)

@@ -18,6 +18,7 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
+import fitting
 import keras
 import parsing
 import reporting
@@ -111,7 +112,8 @@ def trial(name, label, rate, small):
         falling = keras.optimizers.schedules.CosineDecay(architecture_rate, steps * EPOCHS)
         more["architecture_optimizer"] = keras.optimizers.Adam(falling)
     schedule = keras.optimizers.schedules.CosineDecay(factor * rate, steps * EPOCHS)
-    model.compile(keras.optimizers.Adam(schedule), loss=task.loss(), jit_compile=False, **more)
+    optimizer = keras.optimizers.Adam(schedule)
+    fitting.compiled(model, optimizer, loss=task.loss(), jit_compile=False, **more)
     history = model.fit(
         batches(task, data, seed),
         epochs=EPOCHS,

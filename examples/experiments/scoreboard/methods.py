@@ -3,6 +3,7 @@
 import dataclasses
 import time
 
+import fitting
 import keras
 import numpy as np
 import tensorflow as tf
@@ -99,7 +100,8 @@ class Training:
         steps = max(1, updates // PERIODS)
         schedule = keras.optimizers.schedules.CosineDecay(rate, steps * PERIODS)
         begin = time.process_time()
-        model.compile(
+        fitting.compiled(
+            model,
             keras.optimizers.Adam(schedule),
             loss=self.task.loss(),
             jit_compile=False,

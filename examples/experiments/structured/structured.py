@@ -200,9 +200,7 @@ def compiled(model, data, epochs, **target):
     if target:
         optimizers.append(keras.optimizers.Adam(ARCHITECTURE_RATE))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model = fitting.compiled(model, *optimizers, loss=loss, jit_compile=False, **target)
-    model.optimizer.build(model.trainable_variables)  # else TensorFlow traces the step twice
-    return model
+    return fitting.compiled(model, *optimizers, loss=loss, jit_compile=False, **target)
 
 
 def begin(model, seed):

@@ -31,6 +31,7 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
+import fitting
 import keras
 import numpy as np
 import parsing
@@ -360,7 +361,7 @@ def run(method, seed, data, options):
 
     keras.utils.set_random_seed(seed)
     model = backbone(options, options.size, dilated=method == "tcn")
-    model.compile(weights_optimizer(options), loss=NatsPerStep())
+    fitting.compiled(model, weights_optimizer(options), loss=NatsPerStep())
     first = options.warmup if searched else options.epochs
     batches = SampleBatches(chunked[0], options.batch_size, seed, share=1.0 if windowed else share)
     log = BestEpoch(lambda model: chunked[1].nats(model, evaluated), report)

@@ -103,6 +103,7 @@ class OfPackage:
     """A network of this package."""
 
     def __init__(self, method, seed, rates, steps, decoding, options):
+        import fitting
         import keras
 
         import keras_xd
@@ -135,11 +136,8 @@ class OfPackage:
             weight_decay=options["weight_decay"],
             epsilon=1e-7 if published else 1e-6,  # that of neuraloperator
         )
-        if architecture:
-            self.model = keras_xd.SearchModel(self.model)
-            self.model.compile(weights, keras.optimizers.Adam(architecture), **settings)
-        else:
-            self.model.compile(weights, **settings)
+        architecture = keras.optimizers.Adam(architecture) if architecture else None
+        self.model = fitting.compiled(self.model, weights, architecture, **settings)
         self.batch_size = options["batch_size"]
         self.rng = np.random.default_rng(seed)
         self.final = None

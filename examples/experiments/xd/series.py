@@ -179,6 +179,7 @@ def network(train, test, classes, method, seed, rate, options):
 
 def choose(model, training, held, rate):
     """Return the network that `keras_xd.search` keeps by samples held out, and its name."""
+    import fitting
     import keras
 
     import keras_xd
@@ -195,7 +196,7 @@ def choose(model, training, held, rate):
         validation_data=held,
         optimizer=keras.optimizers.Adam(schedule),
         loss=training.task.loss(),
-        metrics=["accuracy"],
+        metrics=[fitting.accuracy_metric()],
         seed=training.seed,
         shuffle=False,
         validation_freq=epochs,

@@ -35,6 +35,7 @@ KIND = "unordered"  # of the recipe of XD
 SHARE = 1 / 3  # of the updates, for each trial of a setting
 FITTED = {"logistic": ("C", (0.1, 1.0, 10.0)), "boosting": ("learning_rate", (0.03, 0.1, 0.3))}
 RATES = ("rate", (3e-3, 1e-2, 3e-2))
+TAPS = (5, 3, 3)  # of the convolutions of the CNN
 TITLES = {
     "logistic": "logistic regression",
     "boosting": "gradient boosting",
@@ -152,7 +153,7 @@ def cnn(shape, classes, filters=25):
     import keras
 
     model = keras.Sequential([keras.Input(shape)])
-    for index, size in enumerate((5, 3, 3), start=1):
+    for index, size in enumerate(TAPS, start=1):
         options = {"padding": "same", "activation": "relu", "name": f"conv{index}"}
         model.add(keras.layers.Conv1D(filters, size, 2, **options))
     model.add(keras.layers.Flatten())
@@ -221,6 +222,7 @@ def network(method, shape, classes):
 
 def trained(task, method, data, seed, share=1.0, **setting):
     """Return a function from samples to labels, and the numbers trained and in the result."""
+    import fitting
     import keras
 
     import keras_xd
@@ -252,7 +254,7 @@ def trained(task, method, data, seed, share=1.0, **setting):
             batch_size=task.batch_size,
             optimizer=keras.optimizers.Adam(schedule),
             loss=plan.loss(),
-            metrics=["accuracy"],
+            metrics=[fitting.accuracy_metric()],
             seed=seed,
             verbose=0,
         ).model

@@ -129,6 +129,7 @@ def small(monkeypatch, tmp_path, rng):
     )
     monkeypatch.setattr(music, "synthetic", functools.partial(music.synthetic, (3, 1, 1), (20, 30)))
     monkeypatch.setattr(keras_xd.models, "fno", functools.partial(keras_xd.models.fno, blocks=1))
+    monkeypatch.setattr(keras_xd.models, "lenet", one_convolution)
     monkeypatch.setattr(keras_xd.models, "resnet20", three_stages)
     monkeypatch.setattr(keras_xd.models, "pyramidnet", as_pyramidnet(three_stages))
     monkeypatch.setattr(
@@ -157,6 +158,7 @@ def small(monkeypatch, tmp_path, rng):
     task = dataclasses.replace(order.TASKS["mnist1d"], **options)
     monkeypatch.setitem(order.TASKS, "mnist1d", task)
     monkeypatch.setattr(order, "RATES", ("rate", (1e-3,)))
+    monkeypatch.setattr(order, "TAPS", (3,))
     return prepare
 
 
@@ -167,8 +169,6 @@ def three_stages(shape, classes, width=4):
         name, strides = f"stage{stage}_block1", 1 if stage == 1 else 2
         y = keras.layers.Conv2D(width, 3, strides, "same", use_bias=False, name=f"{name}_conv1")(x)
         y = keras.layers.BatchNormalization(name=f"{name}_conv1_normalization")(y)
-        y = keras.layers.ReLU(name=f"{name}_relu1")(y)
-        y = keras.layers.Conv2D(width, 3, padding="same", use_bias=False, name=f"{name}_conv2")(y)
         y = keras.layers.ReLU(name=f"stage{stage}_block3_relu2")(y)
         x = keras.layers.Activation("linear", name=f"stage{stage}")(y)
     x = keras.layers.GlobalAveragePooling2D(name="pool")(x)
@@ -186,9 +186,10 @@ def as_pyramidnet(network):
     return make
 
 
-def one_convolution(shape, classes):
-    layers = [keras.layers.Conv2D(2, 3, name="conv1"), keras.layers.Flatten()]
-    return keras.Sequential([keras.Input(shape), *layers, keras.layers.Dense(classes)])
+def one_convolution(shape, classes, **options):
+    layers = [keras.layers.Conv2D(2, 3, name="conv1"), keras.layers.AveragePooling2D(2)]
+    layers += [keras.layers.Flatten(), keras.layers.Dense(classes)]
+    return keras.Sequential([keras.Input(shape), *layers])
 
 
 def numbers(value):
