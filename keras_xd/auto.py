@@ -300,6 +300,8 @@ class Run:
         if self.candidate.to is None:
             self.model = LayerReplacer(lambda layer: False, lambda layer: layer)(self.setup.model)
             self.model.compile(**options)
+            # Or Keras traces the first step twice.
+            self.model.optimizer.build(self.model.trainable_variables)
         else:
             self.model = self.search = self._compiled_search(options)
         trained = self.record["trained"]
