@@ -198,8 +198,6 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
         self.perturbation = float(perturbation)
         self.guide = None if guidance is None else Guide(guidance, self.model)
         super().compile(optimizer=grouped, loss=loss, metrics=metrics, **kwargs)
-        # The model is built, so its optimizer can be: `load_weights` then restores its state too.
-        self.optimizer.build(self.trainable_variables)
 
     def save_own_variables(self, store: Any) -> None:
         super().save_own_variables(store)
