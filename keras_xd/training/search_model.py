@@ -303,7 +303,7 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
             self.fitting = before
 
     def make_train_function(self, force: bool = False) -> Any:
-        """Make the train function, or take the other one when the architecture is fixed or freed."""
+        """Make the train function; use the other one when the architecture is fixed or freed."""
         optimizer = self.search_optimizer
         fixed = self.cooling_down or bool(optimizer.epochs < self.warmup_epochs)
         # Keras takes the train function away where it must be made anew.
