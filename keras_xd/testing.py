@@ -63,9 +63,7 @@ def check_layer(
     import keras_xd
     from keras_xd.testing import check_layer
 
-    check_layer(
-        keras_xd.layers.XDConv1D, {"filters": 3, "kernel_size": 2}, (2, 6, 3)
-    )
+    check_layer(keras_xd.layers.DifferentiableMask, {"axis": -1}, (2, 6, 3))
     ```
     """
     if len(input_shape) < 2 or input_shape[0] < 2:

@@ -105,7 +105,7 @@ def test_the_runner_tells_what_tests_kill(tmp_path):
     assert "1/1 half: killed small_test.py::test_half" in printed
     assert not (tmp_path / mutants.FOUND).exists()
 
-    kept, printed = run(tmp_path, "--limit", "5")
+    kept, printed = run(tmp_path, "--limit", "8")
     results = {name: found["result"] for name, found in kept["found"].items()}
     assert results == {
         "half": "killed",
@@ -118,7 +118,7 @@ def test_the_runner_tells_what_tests_kill(tmp_path):
     }
     by = {name: found["by"] for name, found in kept["found"].items()}
     assert by["half"] == "small_test.py::test_half" and by["syntax"] == "small_test.py"
-    assert by["loop"] == "more than 5 s"
+    assert by["loop"] == "more than 8 s"
     assert (tmp_path / "tree" / "small.py").read_text() == SOURCE
     assert "7 mutations: 3 killed, 2 survived" in printed
     assert "small.py: the last: survived, the list has one item\n" in printed

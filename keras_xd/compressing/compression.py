@@ -351,7 +351,6 @@ class _Compression:
             model, self.given, options.distillation, options.temperature, classes
         )
         student.compile(**compiling)
-        student.optimizer.build(student.trainable_variables)  # else TensorFlow traces twice
         falling = training.falling_rate(student.optimizer, epochs)
         history = student.fit(
             setup.x,

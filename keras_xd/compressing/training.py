@@ -9,10 +9,11 @@ from keras import ops
 
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.training import checks
+from keras_xd.training.early_metrics import EarlyMetrics
 from keras_xd.training.inner_model import InnerModel
 
 
-class Student(InnerModel):
+class Student(EarlyMetrics, InnerModel):
     """A model whose loss is partly its distance from the outputs of a teacher.
 
     Args:

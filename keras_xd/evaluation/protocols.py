@@ -200,10 +200,10 @@ def evaluate_search(
     ...     )
     >>> def search(model):
     ...     searched = keras_xd.SearchModel(model)
-    ...     searched.compile("adam", "sgd", "mse")
+    ...     searched.compile("sgd", "sgd", "mse")
     ...     searched.fit(x, y, verbose=0)
     >>> def fit(model):
-    ...     model.compile("adam", "mse")
+    ...     model.compile("sgd", "mse")
     ...     model.fit(x, y, verbose=0)
     >>> def evaluate(model):
     ...     return {"mean squared error": np.mean((model(x) - y) ** 2)}

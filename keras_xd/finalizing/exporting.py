@@ -58,7 +58,7 @@ def export(
     ```python
     import keras_xd
 
-    model = keras_xd.models.fno((32, 2), width=8, modes=4)
+    model = keras_xd.models.fno((32, 2), width=8, modes=4, blocks=1)
     keras_xd.export(model, "operator.onnx", format="onnx", verbose=False)
     ```
     """

@@ -1,4 +1,4 @@
-"""Metrics whose state is there before a train step is traced, so that it is traced once."""
+"""Metrics and optimizer whose state is there before a step is traced, so that it is traced once."""
 
 from typing import Any
 
@@ -8,13 +8,15 @@ from keras_xd.core.type_aliases import Tensor
 
 
 class EarlyMetrics(keras.Model):
-    """A model whose metrics get their state outside of the function that is being traced."""
+    """A built model whose metrics and optimizer get their state outside of what is traced."""
 
     _has_state = False
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         self._has_state = False
         super().compile(*args, **kwargs)
+        # `load_weights` then restores its state too.
+        self.optimizer.build(self.trainable_variables)
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None

@@ -253,7 +253,7 @@ def architecture_optimizer(
     ...     ]
     ... )
     >>> optimizer = keras_xd.optimizers.architecture_optimizer(
-    ...     model, weights="adam", architecture=keras.optimizers.SGD(0.1)
+    ...     model, weights="sgd", architecture=keras.optimizers.SGD(0.1)
     ... )
     >>> model.compile(optimizer=optimizer, loss="mse")
     >>> history = model.fit(np.ones((4, 6, 6, 1)), np.zeros((4, 2)), verbose=0)

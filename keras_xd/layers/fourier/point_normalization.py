@@ -62,7 +62,7 @@ class PointNormalization(ConfiguredLayer):
     >>> decoding.adapt(solutions)
     >>> operator = keras_xd.models.fno((16, 2), width=4, modes=4, blocks=1)
     >>> model = keras.Sequential([keras.Input((16, 2)), encoding, operator, decoding])
-    >>> model.compile("adam", keras_xd.losses.RelativeL2())
+    >>> model.compile("sgd", keras_xd.losses.RelativeL2())
     >>> history = model.fit(inputs, solutions, verbose=0)
     """
 
