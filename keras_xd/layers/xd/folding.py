@@ -178,7 +178,7 @@ class FoldedOperation(ConfiguredLayer, SearchableLayer):
         return [functional.exact(w) for name in MATRICES for w in self._matrix_tensors(name)]
 
     def _exact_kernel(self):
-        """Return the kernel, `b`, of shape `(frequencies, 2, 1, 1)`, or `None`, and `C` or `None`."""
+        """Return the kernel, `b` of shape `(frequencies, 2, 1, 1)` and `C`, or `None` for them."""
         kernel = functional.exact(self._grouped_kernel())
         b, gates = self._frequency_bias, self._channel_gates
         if b is not None:
