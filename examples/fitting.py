@@ -22,7 +22,8 @@ def compiled(model, weights, architecture=None, **options):
         model = keras_xd.SearchModel(model)
         options["architecture_optimizer"] = architecture
     model.compile(weights, **options)
-    model.optimizer.build(model.trainable_variables)  # else TensorFlow traces the step twice
+    if architecture is None:
+        model.optimizer.build(model.trainable_variables)  # else TensorFlow traces the step twice
     return model
 
 
