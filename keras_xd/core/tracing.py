@@ -92,13 +92,24 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def shared_by_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that the graphs of TensorFlow trace once for all of them, and JAX too."""
-    if keras.backend.backend() != "tensorflow":
-        return traced_once(function)
-    import tensorflow as tf
+    """Return a function that all graphs of TensorFlow trace once, and calls of JAX outside of one.
 
-    traced = tf.function(function, autograph=False)
-    return lambda *given: (function if tf.executing_eagerly() else traced)(*given)
+    In eager TensorFlow, in what JAX traces and on torch it is the function itself.
+    """
+    backend, traced = keras.backend.backend(), compiled(function)
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        return lambda *given: (function if tf.executing_eagerly() else traced)(*given)
+    if backend == "jax":
+        import jax
+
+        def call(*given):
+            symbolic = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(given))
+            return (function if symbolic else traced)(*given)
+
+        return call
+    return function
 
 
 def calls_traced_functions() -> bool:

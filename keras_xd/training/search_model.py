@@ -118,7 +118,6 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
         self.strategy_of_fit = None
         self.architecture_drift = ArchitectureDrift(model)
         self.generators = ()
-        self.other_train_function = None  # with or without the architecture
         self.built = True
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
@@ -303,15 +302,11 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
             self.fitting = before
 
     def make_train_function(self, force: bool = False) -> Any:
-        """Make the train function; use the other one when the architecture is fixed or freed."""
+        """Make the train function, again when warm-up or cool-down has begun or ended."""
         optimizer = self.search_optimizer
         fixed = self.cooling_down or bool(optimizer.epochs < self.warmup_epochs)
-        # Keras takes the train function away where it must be made anew.
-        other = None if force or self.train_function is None else self.other_train_function
-        if fixed != optimizer.architecture_fixed:
-            self.train_function, other = other, self.train_function
-            optimizer.architecture_fixed = fixed
-        self.other_train_function = other
+        force = force or fixed != optimizer.architecture_fixed
+        optimizer.architecture_fixed = fixed
         return super().make_train_function(force=force)
 
     def train_step(self, *args: Any) -> Any:
