@@ -1,7 +1,7 @@
 """What the package brings where it is imported first, and what serves without it, as JSON.
 
 Each function runs in a copy of this process, which has not imported the package. The copies share
-what was imported before: TensorFlow, without Keras or with it.
+what was imported before: nothing, TensorFlow without Keras, or both.
 
 The argument is a folder with models that `first_import_test` has exported and saved there.
 """
@@ -132,10 +132,10 @@ def main(folder):
     import tensorflow  # noqa: F401
 
     del sys.modules["keras"]
+    found["files"] = programs.returned(files)
     found["served"] = programs.returned(lambda: served(folder, models["served"], models["batches"]))
     import keras  # noqa: F401
 
-    found["files"] = programs.returned(files)
     found["snapped"] = programs.returned(lambda: snapped(folder, models["snapped"]))
     found["killed"] = programs.returned(lambda: killed(models["killed"]))
     found["pictures"] = programs.returned(pictures)
