@@ -96,13 +96,13 @@ def check_config(layer_class, init_kwargs):
     layer = layer_class(**init_kwargs)
     config = layer.get_config()
     missing = set(init_kwargs) - set(config)
-    assert not missing, f"get_config() lacks {sorted(missing)}"
-    restored = layer_class.from_config(config)
-    assert restored.get_config() == config
+    _require(not missing, f"get_config() lacks {sorted(missing)}")
+    _require_equal(layer_class.from_config(config).get_config(), config, "from_config()")
     text = json.dumps(keras.saving.serialize_keras_object(layer))
     restored = keras.saving.deserialize_keras_object(json.loads(text))
-    assert type(restored) is layer_class
-    assert json.dumps(keras.saving.serialize_keras_object(restored)) == text
+    _require_equal(type(restored), layer_class, "class after JSON")
+    again = json.dumps(keras.saving.serialize_keras_object(restored))
+    _require_equal(again, text, "configuration after JSON")
 
 
 def check_unbuilt(layer_class, init_kwargs, input_shape):
@@ -114,8 +114,10 @@ def check_unbuilt(layer_class, init_kwargs, input_shape):
             model.save(f"{folder}/model.keras")
         restored = keras.models.load_model(f"{folder}/model.keras")
     (layer,) = restored.layers
-    assert type(layer) is layer_class and not layer.built
-    assert json.dumps(layer.get_config()) == json.dumps(model.layers[0].get_config())
+    _require_equal(type(layer), layer_class, "class of an unbuilt layer in a file")
+    _require(not layer.built, "a layer that was saved unbuilt came back built")
+    configs = [json.dumps(found.get_config()) for found in (layer, model.layers[0])]
+    _require_equal(*configs, "configuration of an unbuilt layer in a file")
     if isinstance(layer, SearchableLayer):
         for name in protocol.NAMES:
             with _refused(f"must be built before its `{name}` is asked"):
@@ -130,7 +132,7 @@ def _refused(text):
     try:
         yield
     except ValueError as error:
-        assert text in str(error), f"{text!r} is not in {error}"
+        _require(text in str(error), f"{text!r} is not in {error}")
     else:
         raise AssertionError(f"no ValueError says {text!r}")
 
@@ -141,14 +143,16 @@ def check_calls(layer, inputs):
     shape_before_build = layer.compute_output_shape(inputs.shape)
     symbolic = keras.Input(inputs.shape[1:], name="inputs")
     model = keras.Model(symbolic, layer(symbolic))
-    assert model.output.shape == tuple(layer.compute_output_shape((None, *inputs.shape[1:])))
+    promised = tuple(layer.compute_output_shape((None, *inputs.shape[1:])))
+    _require_equal(model.output.shape, promised, "symbolic shape and compute_output_shape()")
 
     eager = layer(inputs)
-    assert tuple(eager.shape) == tuple(layer.compute_output_shape(inputs.shape))
-    assert tuple(eager.shape) == tuple(shape_before_build)
-    assert keras.backend.standardize_dtype(eager.dtype) == layer.compute_dtype
+    for promised in (layer.compute_output_shape(inputs.shape), shape_before_build):
+        _require_equal(tuple(eager.shape), tuple(promised), "shape and compute_output_shape()")
+    found = keras.backend.standardize_dtype(eager.dtype)
+    _require_equal(found, layer.compute_dtype, "data type and compute_dtype")
     eager = keras.ops.convert_to_numpy(eager)
-    assert np.all(np.isfinite(eager))
+    _require_finite(eager, "the outputs")
 
     assert_close(model.predict(inputs, batch_size=batch - 1, verbose=0), eager)
     return model, eager
@@ -165,9 +169,9 @@ def check_file(model, inputs, outputs=None):
         before, after = then.get_config(), now.get_config()
         if isinstance(now, keras.Sequential):  # Keras' own configurations hold tuples or lists
             before, after = json.dumps(before, sort_keys=True), json.dumps(after, sort_keys=True)
-        assert after == before
-    names = [variable.path.split("/")[-1] for variable in model.variables]
-    assert [variable.path.split("/")[-1] for variable in restored.variables] == names
+        _require_equal(after, before, "configuration from a file")
+    names = [[v.path.split("/")[-1] for v in kept.variables] for kept in (restored, model)]
+    _require_equal(*names, "variables from a file")
     assert_close(keras.ops.convert_to_numpy(restored(inputs)), outputs)
     return restored
 
@@ -198,13 +202,13 @@ def check_training(model, inputs, rng, *, run_jit):
         model.compile(keras.optimizers.SGD(0.1), "mse", jit_compile=jit_compile)
         history = model.fit(inputs, targets, batch_size=len(inputs), epochs=2, verbose=0)
         losses[jit_compile] = history.history["loss"]
-        assert np.all(np.isfinite(losses[jit_compile]))
+        _require_finite(losses[jit_compile], "the losses")
     if run_jit:
         assert_close(np.array(losses[True]), np.array(losses[False]))
     for variable in model.trainable_variables:
-        assert np.all(np.isfinite(keras.ops.convert_to_numpy(variable))), variable.path
+        _require_finite(keras.ops.convert_to_numpy(variable), variable.path)
     unmoved = _unmoved(model, initial)
-    assert not unmoved, f"{unmoved} did not move"
+    _require(not unmoved, f"{unmoved} did not move")
 
 
 def _unmoved(model, initial):
@@ -218,8 +222,9 @@ def check_mixed_precision(layer_class, init_kwargs, layer, inputs, expected):
     """With `mixed_bfloat16` the weights stay float32 and the outputs nearly the same."""
     mixed = layer_class(**{**init_kwargs, "dtype": "mixed_bfloat16"})
     outputs = check_another(mixed, layer, inputs, expected, BFLOAT16_TOLERANCE)
-    assert {variable.dtype for variable in mixed.trainable_variables} <= {"float32"}
-    assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
+    for variable in mixed.trainable_variables:
+        _require_equal(variable.dtype, "float32", f"data type of {variable.path}")
+    _require_equal(keras.backend.standardize_dtype(outputs.dtype), "bfloat16", "data type")
 
 
 def check_another(other, layer, inputs, expected, tolerance=FLOAT32_TOLERANCE):
@@ -237,26 +242,28 @@ def check_protocol(layer, inputs, outputs=None):
     """The four things of `SearchableLayer` hold for the layer as it is now."""
     trainable = {id(variable) for variable in layer.trainable_variables}
     architecture = layer.architecture_variables
-    assert architecture
-    assert {id(variable) for variable in architecture} <= trainable
+    _require(architecture, "architecture_variables is empty")
+    for variable in architecture:
+        _require(id(variable) in trainable, f"{variable.path} is not in trainable_variables")
 
-    complexity = float(keras.ops.convert_to_numpy(layer.complexity(inputs.shape)))
-    assert np.isfinite(complexity) and complexity > 0
-    assert complexity == float(
-        keras.ops.convert_to_numpy(layer.complexity((None, *inputs.shape[1:])))
-    )
+    shapes = (inputs.shape, (None, *inputs.shape[1:]))
+    costs = [float(keras.ops.convert_to_numpy(layer.complexity(shape))) for shape in shapes]
+    _require(np.isfinite(costs[0]) and costs[0] > 0, f"complexity() is {costs[0]}")
+    _require_equal(*costs, "complexity() with and without a batch size")
 
     for name, value in layer.describe().items():
-        assert isinstance(name, str)
-        assert isinstance(value, (float, np.ndarray)), f"describe()[{name!r}] is {type(value)}"
-        assert np.all(np.isfinite(value)), f"describe()[{name!r}] = {value}"
+        _require(isinstance(name, str), f"describe()'s name {name!r} is not a str")
+        numbers = isinstance(value, (float, np.ndarray))
+        _require(numbers, f"describe()[{name!r}] is {type(value)}")
+        _require_finite(value, f"describe()[{name!r}]")
 
     weights = layer.get_weights()
     if outputs is None:
         outputs = keras.ops.convert_to_numpy(layer(inputs))
     static = layer.finalize()
-    assert static.built
-    assert not isinstance(static, SearchableLayer)
+    _require(static.built, "finalize() returned a layer that is not built")
+    searched = isinstance(static, SearchableLayer)
+    _require(not searched, f"finalize() returned a searchable layer, {type(static).__name__}")
     found = keras.ops.convert_to_numpy(static(inputs))
     assert_close(found, outputs)
     for now, then in zip(layer.get_weights(), weights, strict=True):
@@ -269,6 +276,25 @@ def check_protocol(layer, inputs, outputs=None):
 
 def assert_close(actual, expected, tolerance=FLOAT32_TOLERANCE):
     """Assert that the largest difference is below `tolerance` times the largest value."""
-    assert actual.shape == expected.shape
+    _require_equal(actual.shape, expected.shape, "shape")
     scale = np.max(np.abs(expected))
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
+
+
+# `python -O` drops assert statements.
+
+
+def _require(condition, text):
+    """Raise an `AssertionError` with a text if a condition does not hold."""
+    if not condition:
+        raise AssertionError(text)
+
+
+def _require_equal(found, expected, name):
+    """Raise an `AssertionError` that names what differs from what it must be."""
+    _require(found == expected, f"{name}: found {found!r}, expected {expected!r}")
+
+
+def _require_finite(values, name):
+    """Raise an `AssertionError` that names what has a value that is not finite."""
+    _require(np.all(np.isfinite(values)), f"{name} has values that are not finite: {values}")

@@ -13,6 +13,7 @@ from keras_xd.core.type_aliases import Tensor
 
 _CACHED = 128
 _SHAPES_ALONE = contextvars.ContextVar("shapes_alone", default=False)
+_CALLS_KEPT = contextvars.ContextVar("calls_kept", default=False)
 # Whether XLA compiles a graph of TensorFlow, found out once for each.
 _GRAPHS_IN_XLA: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
@@ -27,6 +28,16 @@ def shapes_alone() -> Iterator[None]:
         _SHAPES_ALONE.reset(token)
 
 
+@contextlib.contextmanager
+def calls_kept(kept: bool = True) -> Iterator[None]:
+    """Let graphs keep the calls of shared functions, which TensorFlow then optimizes once."""
+    token = _CALLS_KEPT.set(kept)
+    try:
+        yield
+    finally:
+        _CALLS_KEPT.reset(token)
+
+
 def stand_in(layer: keras.layers.Layer, inputs: Tensor) -> Tensor | None:
     """Return zeros for the outputs of a layer where shapes alone are asked for, else `None`."""
     built = layer.get_build_config() if _SHAPES_ALONE.get() else None
@@ -38,11 +49,14 @@ def stand_in(layer: keras.layers.Layer, inputs: Tensor) -> Tensor | None:
     return keras.ops.zeros((keras.ops.shape(inputs)[0], *shape[1:]), layer.compute_dtype)
 
 
-def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that is traced once for all calls with inputs of equal shapes."""
+def traced_once(function: Callable[..., Any], *, inlined: bool = False) -> Callable[..., Any]:
+    """Return a function that is traced once for all calls with inputs of equal shapes.
+
+    TensorFlow optimizes it once too, unless its calls are `inlined`.
+    """
     backend = keras.backend.backend()
     if backend == "tensorflow":
-        return _traced_by_tensorflow(function)
+        return _traced_by_tensorflow(function, {} if inlined else {"_noinline": True})
     if backend == "jax":
         import jax
 
@@ -50,7 +64,7 @@ def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _traced_by_tensorflow(function):
+def _traced_by_tensorflow(function, attributes):
     import tensorflow as tf
 
     def as_bits(*arguments):
@@ -64,7 +78,7 @@ def _traced_by_tensorflow(function):
         # Of its own for each shape: TensorFlow warns of code that is traced often, and tells a
         # partial function by itself.
         own = functools.partial(as_bits)
-        return tf.function(own, autograph=False, experimental_attributes={"_noinline": True})
+        return tf.function(own, autograph=False, experimental_attributes=attributes)
 
     def call(*arguments):
         if _in_xla():
@@ -91,25 +105,42 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return traced_once(function)
 
 
-def shared_by_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that all graphs of TensorFlow trace once, and calls of JAX outside of one.
+def shared_by_graphs(function: Callable[..., Any], *fixed: Any) -> Callable[..., Any]:
+    """Return a function whose first arguments are fixed, the same each time, and traced once.
 
-    In eager TensorFlow, in what JAX traces and on torch it is the function itself.
+    That holds for graphs of TensorFlow without XLA, and for calls of JAX outside of what it traces.
+    In eager TensorFlow and on torch it is the function itself. Graphs inline its calls, as LiteRT
+    needs, outside of `calls_kept`.
     """
-    backend, traced = keras.backend.backend(), compiled(function)
+
+    def call(*given):
+        if _shares_traces(given):
+            return _shared_part(not _CALLS_KEPT.get(), function, *fixed)(*given)[0]
+        return function(*fixed, *given)
+
+    return call
+
+
+def _shares_traces(given):
+    backend = keras.backend.backend()
     if backend == "tensorflow":
         import tensorflow as tf
 
-        return lambda *given: (function if tf.executing_eagerly() else traced)(*given)
+        return not tf.executing_eagerly()
     if backend == "jax":
         import jax
 
-        def call(*given):
-            symbolic = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(given))
-            return (function if symbolic else traced)(*given)
+        return not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(given))
+    return False
 
-        return call
-    return function
+
+@functools.lru_cache(maxsize=_CACHED)
+def _shared_part(inlined, function, *fixed):
+    return traced_once(functools.partial(_with_nothing_aside, function, *fixed), inlined=inlined)
+
+
+def _with_nothing_aside(function, *arguments):
+    return function(*arguments), ()
 
 
 def calls_traced_functions() -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_xd.core import tracing
 from keras_xd.core.compile_config import end_watch
 from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.type_aliases import Config, Tensor
@@ -310,9 +311,10 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
         return super().make_train_function(force=force)
 
     def train_step(self, *args: Any) -> Any:
-        if self.mode == "joint":
-            return super().train_step(*args)
-        return bilevel.train_step(self, args, super().train_step)
+        with tracing.calls_kept():
+            if self.mode == "joint":
+                return super().train_step(*args)
+            return bilevel.train_step(self, args, super().train_step)
 
     def compute_loss(
         self,

@@ -274,14 +274,6 @@ class XDLayer(FoldedOperation):
         """Return the checked arguments of the Keras layer by name."""
         return convolutions.checked_arguments(self, args, kwargs, paddings)
 
-    def _operated(self, x):
-        """Return the outputs without activation."""
-        analyses, spectrum, syntheses = self.folded()
-        spectrum = [ops.cast(piece, self.compute_dtype) for piece in spectrum]
-        x = functional.to_columns(x, self.data_format)
-        x = functional.apply(x, analyses, spectrum, syntheses, self.groups)
-        return functional.from_columns(functional.with_bias(x, self.bias), self.data_format)
-
     def _multiply_adds(self, channels, geometry, plans):
         """Return the multiply–adds of one sample."""
         filters, groups = self._output_channels(channels), self._channel_groups(channels)

@@ -1,6 +1,5 @@
 """An XD-operation multiplied out: for every call of a search, and once where it is over."""
 
-import dataclasses
 import functools
 import math
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import Shape, Tensor
 from keras_xd.kmatrix import product, transform
 from keras_xd.kmatrix.radix import Plan
-from keras_xd.kmatrix.transform import Transform
 from keras_xd.layers.xd import (
     finalized_low_rank,
     finalized_sizes,
@@ -163,15 +161,23 @@ class FoldedOperation(ConfiguredLayer, SearchableLayer):
 
     def folded(self) -> tuple[list, list[Tensor], list]:
         """Return the transforms by `M`, the spectrum in pieces and the transforms by `K`."""
-        kernel, *extras = self._exact_kernel()
-        sizes = tuple(self.plans), self._kernel_axes, tuple(self.geometry)
-        run = _shared(_folded, tuple(kernel.shape), *sizes)
-        return run(self._exact_weights(), kernel, *extras)
+        return _folded(self._exact_weights(), *self._exact_kernel(), *self._folding_sizes())
 
     def architecture_transforms(self, plans: Sequence[Plan]) -> tuple[list, list, list]:
         """Return the transforms by `M`, the columns of `L` and the transforms by `K`."""
-        sizes = tuple(plans), self._kernel_axes, tuple(self.geometry), True
-        return _shared(_transforms, None, *sizes)(self._exact_weights())
+        _, *sizes = self._folding_sizes()
+        return _transforms(self._exact_weights(), tuple(plans), *sizes, columns=True)
+
+    def _operated(self, x):
+        """Return the outputs without activation."""
+        options = self.groups, self.data_format, self.compute_dtype
+        run = tracing.shared_by_graphs(_operated, *options, self._folding_sizes())
+        bias = None if self.bias is None else ops.convert_to_tensor(self.bias)
+        return run(x, bias, self._exact_weights(), *self._exact_kernel())
+
+    def _folding_sizes(self):
+        """Return what the operation is folded by."""
+        return tuple(self.plans), self._kernel_axes, tuple(self.geometry)
 
     def _exact_weights(self):
         """Return the packed weights of `K`, `L` and `M` of every axis."""
@@ -188,7 +194,7 @@ class FoldedOperation(ConfiguredLayer, SearchableLayer):
         return kernel, b, gates
 
 
-def _transforms(weights, plans, kernel_axes, geometry, columns):
+def _transforms(weights, plans, kernel_axes, geometry, columns=False):
     """Return the transforms by `M`, `L` for the kernel and the transforms by `K`."""
     folded = product.multiply_out(weights, [*plans, *(axis.plan for axis in kernel_axes), *plans])
     rank = len(plans)
@@ -208,43 +214,14 @@ def _transforms(weights, plans, kernel_axes, geometry, columns):
 
 def _folded(weights, kernel, bias, gates, *sizes):
     """Return the transforms by `M`, the spectrum in pieces and the transforms by `K`."""
-    analyses, matrices, syntheses = _transforms(weights, *sizes, columns=False)
+    analyses, matrices, syntheses = _transforms(weights, *sizes)
     return analyses, functional.spectrum(kernel, matrices, bias, gates), syntheses
 
 
-@functools.lru_cache(maxsize=128)
-def _shared(function, kernel_shape, *sizes):
-    """Return a function of tensors for operations of these sizes, traced once for all of them."""
-    if keras.backend.backend() == "torch":
-        return lambda *given: function(*given, *sizes)
-    shells = []
-
-    def tensors(*given):
-        made = function(*given, *sizes)
-        shells[:] = [[_with_tensors(one, None) for one in several] for several in made]
-        return [[_tensors(one) for one in several] for several in made]
-
-    shared = tracing.shared_by_graphs(tensors)
-
-    def call(*given):
-        found = zip(shared(*given), shells, strict=True)
-        return tuple(
-            [_with_tensors(shell, tensors) for tensors, shell in zip(*several, strict=True)]
-            for several in found
-        )
-
-    return call
-
-
-def _tensors(one):
-    """Return the matrices of a transform, or the tensor that it is."""
-    if isinstance(one, PlacedTransform):
-        return one.analysis.matrices
-    return one.matrices if isinstance(one, Transform) else one
-
-
-def _with_tensors(one, tensors):
-    """Return a transform with other matrices, or these in place of a tensor."""
-    if isinstance(one, PlacedTransform):
-        return dataclasses.replace(one, analysis=_with_tensors(one.analysis, tensors))
-    return dataclasses.replace(one, matrices=tensors) if isinstance(one, Transform) else tensors
+def _operated(groups, data_format, dtype, sizes, x, bias, weights, kernel, frequency_bias, gates):
+    """Return the outputs of an operation that is multiplied out, without activation."""
+    analyses, spectrum, syntheses = _folded(weights, kernel, frequency_bias, gates, *sizes)
+    spectrum = [ops.cast(piece, dtype) for piece in spectrum]
+    x = functional.to_columns(x, data_format)
+    x = functional.apply(x, analyses, spectrum, syntheses, groups)
+    return functional.from_columns(functional.with_bias(x, bias), data_format)
