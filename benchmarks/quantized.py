@@ -4,9 +4,7 @@
 
 - `digits`: a convolutional network and its XD search, finalized in two forms, on the digits of
   scikit-learn whose rows and columns are in an unknown order.
-- `resnet20`: ResNet-20 on CIFAR-10, whose weights are kept in `START`. Where they are not there it
-  is trained: SGD with Nesterov momentum, batches of 128, two times 10 epochs from rates 0.1 and
-  0.05, which rise for a fifth of the steps and fall to 0 along a cosine (100 minutes of a core).
+- `resnet20`: ResNet-20 on CIFAR-10, as `examples/experiments/dnarch/pruned_resnet.py` trains it.
 
 `keras_xd.export` writes each with and without `calibration_data`, images of the training part.
 Accuracy is of all test images; milliseconds are medians of calls on one core that alternate.
@@ -27,7 +25,7 @@ import quickstart
 import reporting
 import timing
 from datasets import digits, images
-from datasets.batches import ImageBatches, normalize
+from datasets.batches import normalize
 
 import keras_xd
 from keras_xd.graph.runtimes import FORMATS, opened, written
@@ -58,28 +56,9 @@ def of_resnet20(options):
     train, _, test = ((np.round(255 * x).astype("uint8"), y) for x, y in parts)
     keras.utils.set_random_seed(0)
     model = keras_xd.models.resnet20((32, 32, 3), 10)
-    if options.images is None and START.exists():
-        model.load_weights(START)
-    else:
-        for index in range(2):
-            cycle(model, train, index, options.epochs if options.images else 10)
-        if options.images is None:
-            keras.Model(model.inputs, model.outputs).save_weights(START)
+    model.load_weights(START)
     train = train[0][:CALIBRATION], train[1][:CALIBRATION]
     return {"backbone": model}, *((normalize(x), y) for x, y in (train, test))
-
-
-def cycle(model, train, index, epochs):
-    """Train the network for one cycle of the rate."""
-    batches = ImageBatches(*train, 128, index, augment=True)
-    steps = epochs * len(batches)
-    warmup, rate = max(1, steps // 5), 0.1 / (index + 1)
-    options = {"warmup_target": rate, "warmup_steps": warmup}
-    rates = keras.optimizers.schedules.CosineDecay(rate / 20, steps - warmup, **options)
-    optimizer = keras.optimizers.SGD(rates, momentum=0.9, nesterov=True, weight_decay=2e-3)
-    optimizer.exclude_from_weight_decay(var_names=["gamma", "beta", "bias"])
-    model.compile(optimizer, quickstart.LOSS, jit_compile=False)
-    model.fit(batches, epochs=epochs, shuffle=False, verbose=0)
 
 
 CASES = {"digits": of_digits, "resnet20": of_resnet20}

@@ -101,7 +101,7 @@ RUNS = {
 }
 MORE = {
     "music": "--batch-size 6 --size 12 --context 8 --window 9",
-    "pruned_resnet": "--epochs 1 --more-epochs 2 --search-epochs 1 --seeds 3",
+    "pruned_resnet": "--epochs 1 --more-epochs 1 --seeds 3",
     "structured": "--tasks mlp --shares 0.5 --batch-size 8 --subset 8",
 }
 
@@ -250,7 +250,6 @@ REFUSED = {
     "dnarch listops --size 14": "which is generated",
     "kernel_sizes cifar10 --size 8 --sizes 3 9": "up to the 8 points of the inputs. Received: [3,",
     "pruned_resnet --budgets 0": "above 0",
-    "pruned_resnet --search-epochs 9": "below --more-epochs",
     "chrysalis --experiment depth --methods linear": "--methods of depth",
     "chrysalis --experiment text --kinds plain": "--kinds of text",
     "chrysalis --experiment lenet --epochs 6": "multiple of 4",
