@@ -29,9 +29,9 @@ def shapes_alone() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def calls_kept(kept: bool = True) -> Iterator[None]:
+def calls_kept() -> Iterator[None]:
     """Let graphs keep the calls of shared functions, which TensorFlow then optimizes once."""
-    token = _CALLS_KEPT.set(kept)
+    token = _CALLS_KEPT.set(True)
     try:
         yield
     finally:

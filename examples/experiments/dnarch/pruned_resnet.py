@@ -155,7 +155,7 @@ def given(data, options):
     if options.published and START.exists():
         model.load_weights(START)
         return model, 0.0
-    seconds = train(compiled(model, data, RATE, options.epochs, options), data, 0, options)
+    seconds = train(model, data, 0, options, options.epochs)
     if options.published:
         uncompiled(model).save_weights(START)
     return model, seconds
@@ -164,9 +164,8 @@ def given(data, options):
 # Training
 
 
-def compiled(model, data, rate, epochs, options):
-    """Return a network with the optimizer of so many epochs."""
-    steps = epochs * (len(data[0][0]) // min(options.batch_size, len(data[0][0])))
+def compiled(model, rate, steps):
+    """Return a network with the optimizer of so many steps."""
     optimizer = keras.optimizers.SGD(
         schedule(rate, steps, WARMUP), momentum=0.9, nesterov=True, weight_decay=WEIGHT_DECAY
     )
@@ -178,11 +177,12 @@ def augmented(data, seed, options):
     return ImageBatches(*data[0], options.batch_size, seed, augment=True)
 
 
-def train(model, data, seed, options, epochs=None):
-    """Train a compiled network; return the seconds."""
+def train(model, data, seed, options, epochs):
+    """Train a network from its start; return the seconds."""
+    batches = augmented(data, seed, options)
+    compiled(model, RATE, epochs * len(batches))
     begun = time.perf_counter()
-    epochs = options.epochs if epochs is None else epochs
-    model.fit(augmented(data, seed, options), epochs=epochs, shuffle=False, verbose=2)
+    model.fit(batches, epochs=epochs, shuffle=False, verbose=2)
     return time.perf_counter() - begun
 
 
@@ -199,13 +199,12 @@ def run(method, kind, seed, whole, data, options):
         small = model
     elif method == "narrow":
         small, epochs = narrow(options, cost, float(kind) * cost), options.epochs + epochs
-        small = compiled(small, data, RATE, epochs, options)
         seconds = train(small, data, seed, options, epochs)
     else:
-        begun = time.perf_counter()
+        batches, begun = augmented(data, seed, options), time.perf_counter()
         result = keras_xd.compress(
-            compiled(copied(model), data, LATER_RATE, epochs, options),
-            augmented(data, seed, options),
+            compiled(copied(model), LATER_RATE, epochs * len(batches)),
+            batches,
             target={"multiply_adds": float(kind)},
             importance=method,
             epochs=epochs,
