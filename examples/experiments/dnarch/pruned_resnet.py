@@ -1,6 +1,6 @@
 """A trained ResNet-20 for CIFAR-10 made smaller by `compress`, beside narrower networks.
 
-    TFDS_DATA_DIR=… python examples/experiments/dnarch/pruned_resnet.py --budgets 0.5 0.25
+    python examples/experiments/dnarch/pruned_resnet.py --budgets 0.5 0.25
 
 The network is brought to shares of its multiply–adds (`--budgets`):
 
