@@ -8,6 +8,8 @@ The network is brought to shares of its multiply–adds (`--budgets`):
   are kept in `START`, and only trained where they are not there;
 - `taylor`, `magnitude`: that network cut by `keras_xd.compress` with this importance of channels,
   and trained for `--more-epochs` with the network before as its teacher;
+- `torch_pruning`, `keras_2`: that network cut by torch-pruning and trained for as long, and trained
+  while TensorFlow's pruner of Keras 2 sets weights to zero (`pruned_peers` says what to install);
 - `narrow`: ResNet-20 with fewer channels everywhere, trained from its start for the epochs of both.
 
 The last tenth of the training images validates. The milliseconds of a call alternate with those of
@@ -36,6 +38,7 @@ from datasets import images
 from datasets.batches import ImageBatches, normalize
 
 import keras_xd
+from experiments.dnarch import pruned_peers
 from experiments.dnarch.dnarch_training import schedule
 
 START = reporting.RESULTS / "resnet20_cifar10.weights.h5"
@@ -45,7 +48,10 @@ METHODS = {
     "taylor": "`compress`",
     "magnitude": "`compress`, smallest filters cut",
     "narrow": "fewer channels everywhere",
+    "torch_pruning": "torch-pruning",
+    "keras_2": "pruner of Keras 2: weights set to zero",
 }
+OWN = list(METHODS)[:4]  # what needs no other package
 
 
 def rows(runs):
@@ -93,7 +99,9 @@ def page(settings, runs, written):
         f"{settings['epochs'] + settings['more_epochs']}; {reporting.over(seeds)}. Lost: points "
         "below the given network. Time: milliseconds of a call over those of the given network, "
         "whose calls alternate with it. The narrow network has the width whose cost is nearest to "
-        "the budget. Minutes: of its own training.",
+        "the budget. The budget of the pruner of Keras 2 is the share of the weights of "
+        "convolutions that are not zero: they are multiplied all the same. Minutes: of its own "
+        "training.",
         reporting.table(head, lines),
         "## Settings",
         f"- SGD with Nesterov momentum, weight decay {WEIGHT_DECAY} of kernels, batches of "
@@ -104,12 +112,13 @@ def page(settings, runs, written):
 
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 NUMBERS = ("size", "width", "subset", "test_subset", "batch_size", "epochs", "more_epochs")
+SAMPLES = 512  # that the importance of channels is measured with, as by `compress`
 CLASSES, WARMUP, CALLS = 10, 0.1, (1, 32, 256)
 
 
 def parse(arguments):
     parser = reporting.parser(__doc__)
-    parsing.add_runs(parser, [0, 1, 2], METHODS)
+    parsing.add_runs(parser, [0, 1, 2], OWN, METHODS)
     parser.add_argument("--budgets", nargs="+", type=parsing.fraction, default=[0.5])
     parser.add_argument("--size", type=int, choices=[8, 16, 32], default=32, help="of a side")
     parsing.add(parser, parsing.positive, width=16, subset=45000, test_subset=10000, batch_size=128)
@@ -177,10 +186,10 @@ def augmented(data, seed, options):
     return ImageBatches(*data[0], options.batch_size, seed, augment=True)
 
 
-def train(model, data, seed, options, epochs):
-    """Train a network from its start; return the seconds."""
+def train(model, data, seed, options, epochs, rate=RATE):
+    """Train a network; return the seconds."""
     batches = augmented(data, seed, options)
-    compiled(model, RATE, epochs * len(batches))
+    compiled(model, rate, epochs * len(batches))
     begun = time.perf_counter()
     model.fit(batches, epochs=epochs, shuffle=False, verbose=2)
     return time.perf_counter() - begun
@@ -200,6 +209,15 @@ def run(method, kind, seed, whole, data, options):
     elif method == "narrow":
         small, epochs = narrow(options, cost, float(kind) * cost), options.epochs + epochs
         seconds = train(small, data, seed, options, epochs)
+    elif method == "torch_pruning":
+        samples = [part[:SAMPLES] for part in data[0]]
+        small = pruned_peers.torch_pruning(model, float(kind), normalize(samples[0]), samples[1])
+        seconds = train(small, data, seed, options, epochs, LATER_RATE)
+    elif method == "keras_2":
+        batches, begun = augmented(data, seed, options), time.perf_counter()
+        rates = LATER_RATE, WARMUP, WEIGHT_DECAY
+        small = pruned_peers.keras_2_pruner(model, float(kind), batches, epochs, *rates)
+        seconds = time.perf_counter() - begun
     else:
         batches, begun = augmented(data, seed, options), time.perf_counter()
         result = keras_xd.compress(
