@@ -18,7 +18,9 @@ import warnings
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import formats
 import keras
 import numpy as np
 import quickstart
@@ -28,11 +30,16 @@ from datasets import digits, images
 from datasets.batches import normalize
 
 import keras_xd
-from keras_xd.graph.runtimes import FORMATS, opened, written
+from keras_xd.graph.runtimes import FORMATS, written
 
 BATCHES, PART, CALIBRATION = (1, 32), 100, 256
 START = reporting.RESULTS / "resnet20_cifar10.weights.h5"
 FORMS = ("spectrum", "kernel")
+LOADERS = {
+    "onnx": formats.load_onnx,
+    "openvino": formats.load_openvino,
+    "litert": formats.load_litert,
+}
 # The runtimes that read a file of a format.
 RUNTIMES = {"onnx": ("onnx", "openvino"), "openvino": ("openvino",), "litert": ("litert",)}
 
@@ -70,7 +77,7 @@ CASES = {"digits": of_digits, "resnet20": of_resnet20}
 def accuracy(run, test):
     """Return the percentage of test images that are classified rightly."""
     x, y = test
-    parts = [run(x[start : start + PART])[0] for start in range(0, len(x), PART)]
+    parts = [run(x[start : start + PART]) for start in range(0, len(x), PART)]
     return 100 * float(np.mean(np.concatenate(parts).argmax(-1) == y))
 
 
@@ -93,7 +100,7 @@ def measure(case, options, refused):
                         keras_xd.export(model, path, format, calibration_data=data)
                         files = written(path, FORMATS[format])
                         sizes[kind] = sum(os.path.getsize(file) for file in files)
-                        runs[kind] = opened(path, runtime)
+                        runs[kind] = LOADERS[runtime](path)
                         right[kind] = accuracy(runs[kind], test)
                 except RuntimeError as error:  # of OpenVINO
                     said = str(error).strip().splitlines()[-1]

@@ -49,7 +49,9 @@ def export(
             LiteRT; the extra `int8`). Activations are in int8 too, in ranges from these samples,
             unless that changes the outputs by more than 20 %, as it may where an operation
             computes with frequencies; then the weights alone are. What was done and the change
-            are printed. Inputs and outputs stay float32.
+            are printed. Inputs and outputs stay float32. In ONNX files activations have no sign,
+            for OpenVINO reads no others rightly; where a CPU has no VNNI, sums of products may
+            saturate.
         **kwargs: options of the format, as in `keras.Model.export`; with any the outputs are not
             compared, because some change them.
 

@@ -475,6 +475,17 @@ def test_int8_by_the_quantizers_of_the_runtimes(name, searched, tmp_path, capsys
     assert np.linalg.norm(actual - expected) < 0.2 * np.linalg.norm(expected)
 
 
+def test_openvino_computes_an_onnx_file_in_int8_as_onnx_runtime(tmp_path, rng):
+    model = keras_xd.models.resnet20((8, 8, 3), 10, width=4)
+    images = rng.normal(size=(40, 8, 8, 3)).astype("float32")
+    path, signature = str(tmp_path / "m.onnx"), [keras.InputSpec(shape=(None, 8, 8, 3))]
+    keras_xd.export(model, path, "onnx", calibration_data=images, verbose=False)
+    expected, actual = (
+        FORMATS[runtime].run(path, [images], signature, None)[0] for runtime in ("onnx", "openvino")
+    )
+    np.testing.assert_allclose(actual, expected, atol=0.1 * np.abs(expected).max())
+
+
 @pytest.mark.parametrize(
     ("format", "shape", "message"),
     [
