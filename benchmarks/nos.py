@@ -7,8 +7,7 @@ A search network of as many cells and channels of the first cell, for 32×32 ima
 eleven operations, takes first-order steps: one pass for the architecture and one for the weights,
 each with a batch of the given size, in a process bound to one core. A second table has ordinary
 training steps, one pass for weights and architecture together, by each relaxation, and those of
-derived networks, averaged over random genotypes; below it is what a selection by perturbation
-takes, of whose evaluations a few are measured. With `--darts`, the folder of model_search.py in a
+derived networks, averaged over random genotypes. With `--darts`, the folder of model_search.py in a
 checkout of quark0/darts, its search network in torch takes the same first-order steps.
 """
 
@@ -17,6 +16,7 @@ import os
 import pathlib
 import resource
 import sys
+import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
@@ -32,16 +32,9 @@ from keras_xd.layers.cells.relaxation import PATHS, RELAXATIONS
 LATER_STEPS = 3
 # What is drawn differs from step to step, and so do random genotypes.
 DRAWN_STEPS, GENOTYPES = 20, 5
-SEARCH, DERIVED, PERTURBATION = "search", "derived network", "perturbation"
+SEARCH, DERIVED = "search", "derived network"
 DARTS = "PyTorch: DARTS, eight operations"
-HELD_OUT, EVALUATIONS = 256, 5
 SHAPE, CLASSES = (32, 32, 3), 10
-
-
-def processor_seconds():
-    """Return the seconds of the processor that this process has used."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 def gibibytes():
@@ -51,10 +44,10 @@ def gibibytes():
 
 def mean_seconds(step, count):
     """Return the mean seconds of the processor of a step."""
-    start = processor_seconds()
+    start = time.process_time()
     for _ in range(count):
         step()
-    return (processor_seconds() - start) / count
+    return (time.process_time() - start) / count
 
 
 def compiled(model, *optimizers, **options):
@@ -74,7 +67,7 @@ def samples(number, shape):
 
 def measure(cells, channels, batch_size, shape=SHAPE):
     """Return what is measured of first-order steps, a dictionary."""
-    start = processor_seconds()
+    start = time.process_time()
     model = keras_xd.models.nos_search_network(cells, channels, shape, CLASSES)
     found = {"variables": len(model.weights)}
     adam = keras.optimizers.Adam(6e-4, beta_1=0.5)
@@ -84,9 +77,9 @@ def measure(cells, channels, batch_size, shape=SHAPE):
     graph = step.get_concrete_function(*data).graph.as_graph_def()
     found["nodes"] = len(graph.node)
     found["nodes in functions"] = sum(len(f.node_def) for f in graph.library.function)
-    found["build and trace"] = processor_seconds() - start
+    found["build and trace"] = time.process_time() - start
     step(*data)
-    found["first step"] = processor_seconds() - start
+    found["first step"] = time.process_time() - start
     found["later step"] = mean_seconds(lambda: step(*data), LATER_STEPS)
     return {**found, "memory": gibibytes()}
 
@@ -94,7 +87,7 @@ def measure(cells, channels, batch_size, shape=SHAPE):
 def measure_darts(cells, channels, batch_size, folder):
     """Return what is measured of the search network of a checkout of quark0/darts."""
     sys.path.insert(0, folder)
-    start = processor_seconds()
+    start = time.process_time()
     import torch
 
     torch.set_num_threads(1)
@@ -118,7 +111,7 @@ def measure_darts(cells, channels, batch_size, folder):
             optimizer.step()
 
     step()
-    first = processor_seconds() - start
+    first = time.process_time() - start
     later = mean_seconds(step, LATER_STEPS)
     return {"first step": first, "later step": later, "memory": gibibytes()}
 
@@ -128,7 +121,7 @@ def measure_relaxation(cells, channels, batch_size, relaxation, shape=SHAPE):
     rng, data = np.random.default_rng(0), samples(batch_size, shape)
     size, firsts, later = (cells, channels, shape, CLASSES), [], []
     for _ in range(GENOTYPES if relaxation == DERIVED else 1):
-        start = processor_seconds()
+        start = time.process_time()
         if relaxation == DERIVED:
             genotype = keras_xd.genotypes.random_genotype(rng)
             model = keras_xd.models.nos_network(genotype, *size, auxiliary=False, drop_path=0.0)
@@ -137,32 +130,12 @@ def measure_relaxation(cells, channels, batch_size, relaxation, shape=SHAPE):
         compiled(model)
         step = tf.function(lambda x, y, model=model: model.train_step((x, y)), autograph=False)
         step(*data)
-        firsts.append(processor_seconds() - start)
+        firsts.append(time.process_time() - start)
         for _ in range(DRAWN_STEPS if relaxation in PATHS else LATER_STEPS):
             later.append(mean_seconds(lambda step=step: step(*data), 1))
     found = {"first step": np.mean(firsts), "later step": np.mean(later)}
     found |= {"error": np.std(later) / len(later) ** 0.5, "memory": gibibytes()}
-    if relaxation == PERTURBATION:
-        x, y = (part.numpy() for part in samples(HELD_OUT, shape))
-        logits = [v for v in model.trainable_variables if v.name == "logits"]
-        found["evaluations"] = 1 + sum(int(np.prod(v.shape)) for v in logits)
-
-        def evaluate():
-            model.evaluate(x, y, batch_size=batch_size, verbose=0)
-
-        evaluate()  # which traces the function
-        found["evaluation"] = mean_seconds(evaluate, EVALUATIONS)
     return {name: float(value) for name, value in found.items()}
-
-
-def selection_line(size, found):
-    """Return the sentence on what a selection by perturbation takes."""
-    count, seconds = found["evaluations"], found["evaluation"]
-    return (
-        f"One selection by perturbation, {size[0]} cells, {size[1]} channels: {count:.0f} "
-        f"evaluations of {HELD_OUT} held-out images in batches of {size[2]}, {seconds:.2f} s each, "
-        f"{count * seconds:,.0f} s of the processor in all; {EVALUATIONS} of them were measured."
-    )
 
 
 def table_of_steps(options):
@@ -186,7 +159,6 @@ def table_of_relaxations(sizes):
     """Return the lines of the table of relaxations."""
     head = ["cells", "channels", "batch", "relaxation", "first step, s", "later step, s"]
     lines = timing.head(*head, "of a derived network's", "memory, GiB", "± s")
-    selections = []
     for text in sizes:
         size, derived = [int(number) for number in text.split(",")], None
         for kind in (DERIVED, *RELAXATIONS):
@@ -196,9 +168,7 @@ def table_of_relaxations(sizes):
             cells = [*size, kind, f"{found['first step']:.0f}", f"{later:.2f}"]
             cells += [f"{later / derived:.2f}", f"{found['memory']:.1f}", f"{found['error']:.2f}"]
             lines.append(timing.row(*cells))
-            if kind == PERTURBATION:
-                selections.append(selection_line(size, found))
-    return lines, *selections
+    return lines
 
 
 def measured(*size, kind):
@@ -234,7 +204,7 @@ def main(arguments=None):
         "Training steps of one pass, after which gradients move weights and architecture. The last "
         f"column is the standard error over the steps; derived networks are {GENOTYPES} of random "
         "genotypes.",
-        *table_of_relaxations(options.relaxations),
+        table_of_relaxations(options.relaxations),
     )
     return timing.write(options, lines)
 

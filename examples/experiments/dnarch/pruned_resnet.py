@@ -22,7 +22,6 @@ import os
 import pathlib
 import statistics
 import sys
-import tempfile
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -68,8 +67,7 @@ def page(settings, runs, written):
     seeds = sorted({run["seed"] for run in runs})
     whole = {run["kind"]: 100 * run["score"] for run in reporting.select(runs, method="whole")}
     head = ["network", "budget", "accuracy", "lost", "validation", "multiply–adds", "share"]
-    head += ["parameters", ".keras, kB", *(f"time, batch {n}" for n in runs[0]["milliseconds"])]
-    head.append("minutes")
+    head += ["parameters", *(f"time, batch {n}" for n in runs[0]["milliseconds"]), "minutes"]
     lines = []
     for method, kind, own in rows(runs):
         scores = {run["seed"]: 100 * run["score"] for run in own}
@@ -83,7 +81,6 @@ def page(settings, runs, written):
         shares = [run["multiply_adds"] / run["whole_multiply_adds"] for run in own]
         cells.append(f"{statistics.mean(shares):.3f}")
         cells.append(f"{statistics.mean(run['parameters'] for run in own):,.0f}")
-        cells.append(f"{statistics.mean(run['bytes'] for run in own) / 1000:,.0f}")
         for batch in runs[0]["milliseconds"]:
             times = [np.divide(*run["milliseconds"][batch]) for run in own]
             cells.append(reporting.spread([float(value) for value in times], 2))
@@ -166,7 +163,7 @@ def given(data, options):
         return model, 0.0
     seconds = train(model, data, 0, options, options.epochs)
     if options.published:
-        uncompiled(model).save_weights(START)
+        copied(model).save_weights(START)
     return model, seconds
 
 
@@ -235,10 +232,10 @@ def run(method, kind, seed, whole, data, options):
         "seed": seed,
         "score": accuracy(small, data[2]),
         "validation": accuracy(small, data[1]),
-        **size(small),
+        "multiply_adds": float(keras_xd.complexity(small)),
+        "parameters": small.count_params(),
         "whole_multiply_adds": cost,
         "milliseconds": timing.milliseconds([small, model], model.input_shape[1:], CALLS),
-        "convolutions": sizes(small),
         "seconds": round(seconds, 2),
         "command": options.command,
     }
@@ -249,30 +246,6 @@ def copied(model):
     copy = keras.models.clone_model(model)
     copy.set_weights(model.get_weights())
     return copy
-
-
-def uncompiled(model):
-    """Return the network without its optimizer, whose state would be saved with it."""
-    return keras.Model(model.input, model.output, name=model.name)
-
-
-def size(model):
-    """Return multiply–adds, parameters and the bytes of the file of a network."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "model.keras"
-        uncompiled(model).save(path)
-        found = path.stat().st_size
-    return {
-        "multiply_adds": float(keras_xd.complexity(model)),
-        "parameters": model.count_params(),
-        "bytes": found,
-    }
-
-
-def sizes(model):
-    """Return taps and channels of the convolutions, as texts."""
-    found = [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)]
-    return [f"{'×'.join(map(str, x.kernel_size))}×{x.filters}" for x in found]
 
 
 def main(arguments=None):
