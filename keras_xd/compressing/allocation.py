@@ -111,8 +111,10 @@ def allocate(
 ) -> tuple[np.ndarray, list]:
     """Return which units are left and which blocks are removed for a cost.
 
-    In turn the channels of a group, or the block, that matter least for what they cost are cut; of
-    norms, which say nothing of the loss, those of the least mean.
+    In turn the channels of a group, or the block, that matter least for what they cost are cut. The
+    channels that are left of a group do the work of all of it: those of a share `s` matter `1 / s`
+    times as much as they did. Of norms, which say nothing of the loss, those of the least mean are
+    cut.
 
     Args:
         units: the channels of the model.
@@ -134,6 +136,8 @@ def allocate(
         savings = np.concatenate(costs.savings(counts, removed, taken))
         begun = costs.sizes - counts
         of_groups = [s[n + k] - s[n] for s, n, k in zip(sums, begun, taken, strict=True)]
+        if of_blocks is not None:
+            of_groups = np.array(of_groups) * costs.sizes / np.maximum(counts - taken, 1)
         lost = np.append(of_groups, np.where(removed, np.inf, blocks))
         able = (savings > 1e-9 * cost) & np.isfinite(lost)
         fits = able & (cost - savings >= (1 - TOLERANCE) * target)
