@@ -80,6 +80,18 @@ def test_costs_are_those_of_the_model_that_is_cut(measure, share):
     assert result.report.left["classifier"] == "its channels are outputs of the model"
 
 
+def test_what_is_left_of_a_group_matters_more():
+    x = keras.Input((4,))
+    two = [layers.Dense(4)(layers.Dense(12)(x)) for _ in range(2)]
+    units = ChannelUnits(keras.Model(x, layers.add(two)))
+    terms = [allocation.Term(s.layer, 1.0, (s,)) for s in units.slots.values() if s.reads]
+    scores = np.ones(units.count)
+    scores[units.groups[1].units] = 2
+    costs = allocation.Costs(units, terms, 24.0)
+    alive, _ = allocation.allocate(units, costs, scores, np.zeros(0), 12.0, np.ones(2, int), True)
+    assert [int(alive[group.units].sum()) for group in units.groups] == [4, 8]
+
+
 class Encoder(layers.Layer):
     """A layer of layers, for which there is no rule."""
 

@@ -60,10 +60,7 @@ def page(records, seed, jobs):
         "findings |",
         "|---|---|---|---|---|---|",
     ]
-    for name in jobs:
-        rows = [record for record in kills if record["job"] == name]
-        if rows:
-            lines.append(f"| {name} | {len(rows)} | " + _sums(rows, ("kills", *_LEFT)))
+    lines += _rows(jobs, kills, "kills")
     if fills:
         kinds = sorted({record["disk"] for record in fills})
         lines += [
@@ -76,10 +73,7 @@ def page(records, seed, jobs):
             "the end | findings |",
             "|---|---|---|---|---|---|",
         ]
-        for name in jobs:
-            rows = [record for record in fills if record["job"] == name]
-            if rows:
-                lines.append(f"| {name} | {len(rows)} | " + _sums(rows, ("full", *_LEFT)))
+        lines += _rows(jobs, fills, "full")
     if found:
         lines += ["", "## Findings", ""]
         for record in found:
@@ -89,6 +83,13 @@ def page(records, seed, jobs):
 
 
 _LEFT = ("left", "left_in_the_end", "findings")
+
+
+def _rows(jobs, records, first):
+    """Generate the row of each job."""
+    for name in jobs:
+        if rows := [record for record in records if record["job"] == name]:
+            yield f"| {name} | {len(rows)} | " + _sums(rows, (first, *_LEFT))
 
 
 def _sums(rows, keys):

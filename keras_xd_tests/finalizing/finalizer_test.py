@@ -10,11 +10,7 @@ import pytest
 from keras import layers
 
 import keras_xd
-from keras_xd.core.searchable import (
-    architecture_variables,
-    named_layers,
-    searchable_layers,
-)
+from keras_xd.core.searchable import architecture_variables, named_layers, searchable_layers
 from keras_xd.finalizing.finalizer import FinalizedModel, finalize
 from keras_xd.layers import StaticKernelXD, XDConv1D, XDConv2D
 from keras_xd.layers.xd.finalized import StaticOperation

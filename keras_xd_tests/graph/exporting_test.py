@@ -480,9 +480,8 @@ def test_openvino_computes_an_onnx_file_in_int8_as_onnx_runtime(tmp_path, rng):
     images = rng.normal(size=(40, 8, 8, 3)).astype("float32")
     path, signature = str(tmp_path / "m.onnx"), [keras.InputSpec(shape=(None, 8, 8, 3))]
     keras_xd.export(model, path, "onnx", calibration_data=images, verbose=False)
-    expected, actual = (
-        FORMATS[runtime].run(path, [images], signature, None)[0] for runtime in ("onnx", "openvino")
-    )
+    call = path, [images], signature, None
+    expected, actual = (FORMATS[name].run(*call)[0] for name in ("onnx", "openvino"))
     np.testing.assert_allclose(actual, expected, atol=0.1 * np.abs(expected).max())
 
 

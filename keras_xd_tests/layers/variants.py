@@ -1,13 +1,7 @@
 """The check of a class that is another one with fixed arguments."""
 
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.testing import (
-    check_calls,
-    check_config,
-    check_file,
-    check_protocol,
-    check_unbuilt,
-)
+from keras_xd.testing import check_calls, check_config, check_file, check_protocol, check_unbuilt
 
 
 def check_variant(layer_class, init_kwargs, input_shape, rng):

@@ -15,11 +15,7 @@ from keras_xd.layers.cells.dynamic_conv import (
     dynamic_depthwise_conv,
 )
 from keras_xd.layers.cells.features import FactorizedReduce, FeatureOperation, ReLUConvBN
-from keras_xd.layers.cells.genotypes import (
-    DYNAMIC_OPERATIONS,
-    FEATURE_OPERATIONS,
-    XD_OPERATIONS,
-)
+from keras_xd.layers.cells.genotypes import DYNAMIC_OPERATIONS, FEATURE_OPERATIONS, XD_OPERATIONS
 from keras_xd.testing import assert_close, check_layer
 from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.cells.cell_references import randomized
