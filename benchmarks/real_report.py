@@ -19,10 +19,7 @@ from keras_xd.visualization.progress import optimization_history
 
 SHARES = {"a quarter of the seconds": 0.25, "half": 0.5, "all": 1.0}
 BASES = ("random", "evolution")
-TITLES = {
-    "cells": "cells on CIFAR-10",
-    "hierarchical": "whole networks on AddNIST",
-}
+TITLES = {"cells": "cells on CIFAR-10", "hierarchical": "whole networks on AddNIST"}
 SCORES = {
     "loss": "the loss on validation images, at most that of guessing",
     "error": "the error on validation images; the network of the lowest one is trained again, from "

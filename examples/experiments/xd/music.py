@@ -76,11 +76,7 @@ NAMES = {
 }
 
 KEYS = ("test", "validation")
-COUNTS = (
-    "scored_steps_per_epoch",
-    "parameters",
-    "architecture_parameters",
-)
+COUNTS = ("scored_steps_per_epoch", "parameters", "architecture_parameters")
 
 
 def table(runs):
