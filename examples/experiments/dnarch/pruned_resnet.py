@@ -51,6 +51,10 @@ METHODS = {
     "keras_2": "pruner of Keras 2: weights set to zero",
 }
 OWN = list(METHODS)[:4]  # what needs no other package
+ZEROS = (
+    "The budget of the pruner of Keras 2 is the share of the weights of convolutions that are not "
+    "zero: they are multiplied all the same. "
+)
 
 
 def rows(runs):
@@ -96,8 +100,7 @@ def page(settings, runs, written):
         f"{settings['epochs'] + settings['more_epochs']}; {reporting.over(seeds)}. Lost: points "
         "below the given network. Time: milliseconds of a call over those of the given network, "
         "whose calls alternate with it. The narrow network has the width whose cost is nearest to "
-        "the budget. The budget of the pruner of Keras 2 is the share of the weights of "
-        "convolutions that are not zero: they are multiplied all the same. Minutes: of its own "
+        f"the budget. {ZEROS * bool(reporting.select(runs, method='keras_2'))}Minutes: of its own "
         "training.",
         reporting.table(head, lines),
         "## Settings",
