@@ -103,14 +103,14 @@ def keras_2_pruner(model, share, batches, epochs, rate, warmup, weight_decay):
     steps = epochs * len(batches)
     zeros = tfmot.sparsity.keras.PolynomialDecay(0.0, 1 - share, 0, steps // 2)
 
-    new = {
-        name: tf_keras.layers.BatchNormalization(momentum=0.9, epsilon=layer.epsilon)
-        if isinstance(layer, keras.layers.BatchNormalization)
-        else tf_keras.layers.Dense(layer.units)
-        if isinstance(layer, keras.layers.Dense)
-        else tf_keras.layers.Conv2D(layer.filters, 3, layer.strides, "same", use_bias=False)
-        for name, layer in layers.items()
-    }
+    def of_keras_2(layer):
+        if isinstance(layer, keras.layers.Conv2D):
+            return tf_keras.layers.Conv2D(layer.filters, 3, layer.strides, "same", use_bias=False)
+        if isinstance(layer, keras.layers.Dense):
+            return tf_keras.layers.Dense(layer.units)
+        return tf_keras.layers.BatchNormalization(momentum=0.9, epsilon=layer.epsilon)
+
+    new = {name: of_keras_2(layer) for name, layer in layers.items()}
 
     def convolved(x, name):
         x = tfmot.sparsity.keras.prune_low_magnitude(new[name], zeros)(x)
@@ -153,10 +153,8 @@ def keras_2_pruner(model, share, batches, epochs, rate, warmup, weight_decay):
     small = keras.models.clone_model(model)
     for name in layers:
         small.get_layer(name).set_weights(new[name].get_weights())
-    kernels = [small.get_layer(name).get_weights()[0] for name in layers if "norm" not in name][:-1]
-    found = sum(np.count_nonzero(kernel) for kernel in kernels) / sum(
-        kernel.size for kernel in kernels
-    )
+    kernels = [x.get_weights()[0] for x in small.layers if isinstance(x, keras.layers.Conv2D)]
+    found = np.count_nonzero(np.concatenate(kernels, axis=None)) / sum(x.size for x in kernels)
     if abs(found - share) > TOLERANCE:
         raise ValueError(f"{found:.3f} of the weights are not zero, and not {share}")
     return small

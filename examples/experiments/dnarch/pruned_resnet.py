@@ -164,7 +164,7 @@ def given(data, options):
     if options.published and START.exists():
         model.load_weights(START)
         return model, 0.0
-    seconds = train(model, data, 0, options, options.epochs)
+    seconds = train(model, augmented(data, 0, options), options.epochs)
     if options.published:
         copied(model).save_weights(START)
     return model, seconds
@@ -186,9 +186,8 @@ def augmented(data, seed, options):
     return ImageBatches(*data[0], options.batch_size, seed, augment=True)
 
 
-def train(model, data, seed, options, epochs, rate=RATE):
+def train(model, batches, epochs, rate=RATE):
     """Train a network; return the seconds."""
-    batches = augmented(data, seed, options)
     compiled(model, rate, epochs * len(batches))
     begun = time.perf_counter()
     model.fit(batches, epochs=epochs, shuffle=False, verbose=2)
@@ -204,31 +203,30 @@ def run(method, kind, seed, whole, data, options):
     model, seconds = whole
     cost, epochs = float(keras_xd.complexity(model)), options.more_epochs
     keras.utils.set_random_seed(seed)
+    batches, begun = augmented(data, seed, options), time.perf_counter()
     if method == "whole":
         small = model
     elif method == "narrow":
-        small, epochs = narrow(options, cost, float(kind) * cost), options.epochs + epochs
-        seconds = train(small, data, seed, options, epochs)
+        small = narrow(options, cost, float(kind) * cost)
+        train(small, batches, options.epochs + epochs)
     elif method == "torch_pruning":
         samples = [part[:SAMPLES] for part in data[0]]
         small = pruned_peers.torch_pruning(model, float(kind), normalize(samples[0]), samples[1])
-        seconds = train(small, data, seed, options, epochs, LATER_RATE)
+        train(small, batches, epochs, LATER_RATE)
     elif method == "keras_2":
-        batches, begun = augmented(data, seed, options), time.perf_counter()
         rates = LATER_RATE, WARMUP, WEIGHT_DECAY
         small = pruned_peers.keras_2_pruner(model, float(kind), batches, epochs, *rates)
-        seconds = time.perf_counter() - begun
     else:
-        batches, begun = augmented(data, seed, options), time.perf_counter()
-        result = keras_xd.compress(
+        small = keras_xd.compress(
             compiled(copied(model), LATER_RATE, epochs * len(batches)),
             batches,
             target={"multiply_adds": float(kind)},
             importance=method,
             epochs=epochs,
             verbose=2,
-        )
-        small, seconds = result.model, time.perf_counter() - begun
+        ).model
+    if method != "whole":
+        seconds = time.perf_counter() - begun
     return {
         "method": method,
         "kind": kind,
