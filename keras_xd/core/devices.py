@@ -1,11 +1,8 @@
 """Whether Keras computes on an accelerator, for what is tuned to one kind of device."""
 
-import functools
-
 import keras
 
 
-@functools.cache
 def has_accelerator() -> bool:
     """Return whether the backend has another device than CPUs, which it then computes on."""
     backend = keras.backend.backend()

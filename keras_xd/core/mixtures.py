@@ -1,22 +1,21 @@
 """Base class of layers that mix candidates by weights."""
 
 import contextlib
-import contextvars
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.core.scoped import Scoped
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import Config, Description, Tensor
 
 SMALLEST_PROBABILITY = 1e-5
 UPDATES = ("softmax", "exponentiated_gradient")
 # Names that stand for those of the largest probabilities, by the ids of their layers.
-_CHOSEN: contextvars.ContextVar[dict[int, str] | None]
-_CHOSEN = contextvars.ContextVar("chosen", default=None)
+_CHOSEN = Scoped(None)
 
 
 class CandidateMixture(SearchableLayer):
@@ -45,7 +44,7 @@ class CandidateMixture(SearchableLayer):
     @property
     def largest(self) -> str:
         """The name of the candidate of the largest probability, which `finalize()` keeps."""
-        chosen = (_CHOSEN.get() or {}).get(id(self))
+        chosen = (_CHOSEN.value or {}).get(id(self))
         if chosen is not None:
             return chosen
         return self.operation_names[int(np.argmax(ops.convert_to_numpy(self.logits)))]
@@ -99,12 +98,8 @@ def expected_count(probabilities: Tensor, counts: Sequence[float]) -> Tensor:
     return ops.sum(ops.cast(probabilities, "float32") * ops.convert_to_tensor(counts, "float32"))
 
 
-@contextlib.contextmanager
-def chosen_candidates(layers: Sequence[CandidateMixture], names: Sequence[str]) -> Iterator[None]:
+def chosen_candidates(
+    layers: Sequence[CandidateMixture], names: Sequence[str]
+) -> contextlib.AbstractContextManager[None]:
     """Return a context manager in which candidates count as those of the largest probabilities."""
-    chosen = {id(layer): name for layer, name in zip(layers, names, strict=True)}
-    token = _CHOSEN.set(chosen)
-    try:
-        yield
-    finally:
-        _CHOSEN.reset(token)
+    return _CHOSEN.set_to(dict(zip(map(id, layers), names, strict=True)))

@@ -1,46 +1,36 @@
 """Functions that a backend traces once, however often a graph calls them; shapes alone."""
 
 import contextlib
-import contextvars
 import functools
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
 
+from keras_xd.core.scoped import Scoped
 from keras_xd.core.type_aliases import Tensor
 
 _CACHED = 128
-_SHAPES_ALONE = contextvars.ContextVar("shapes_alone", default=False)
-_CALLS_KEPT = contextvars.ContextVar("calls_kept", default=False)
+_SHAPES_ALONE = Scoped(False)
+_CALLS_KEPT = Scoped(False)
 # Whether XLA compiles a graph of TensorFlow, found out once for each.
 _GRAPHS_IN_XLA: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 
-@contextlib.contextmanager
-def shapes_alone() -> Iterator[None]:
+def shapes_alone() -> contextlib.AbstractContextManager[None]:
     """Let searched and finalized operations give zeros of the shapes of their outputs."""
-    token = _SHAPES_ALONE.set(True)
-    try:
-        yield
-    finally:
-        _SHAPES_ALONE.reset(token)
+    return _SHAPES_ALONE.set_to(True)
 
 
-@contextlib.contextmanager
-def calls_kept() -> Iterator[None]:
+def calls_kept() -> contextlib.AbstractContextManager[None]:
     """Let graphs keep the calls of shared functions, which TensorFlow then optimizes once."""
-    token = _CALLS_KEPT.set(True)
-    try:
-        yield
-    finally:
-        _CALLS_KEPT.reset(token)
+    return _CALLS_KEPT.set_to(True)
 
 
 def stand_in(layer: keras.layers.Layer, inputs: Tensor) -> Tensor | None:
     """Return zeros for the outputs of a layer where shapes alone are asked for, else `None`."""
-    built = layer.get_build_config() if _SHAPES_ALONE.get() else None
+    built = layer.get_build_config() if _SHAPES_ALONE.value else None
     if built is None or tuple(inputs.shape[1:]) != tuple(built["input_shape"][1:]):
         return None
     shape = layer.compute_output_shape(tuple(inputs.shape))
@@ -115,7 +105,7 @@ def shared_by_graphs(function: Callable[..., Any], *fixed: Any) -> Callable[...,
 
     def call(*given):
         if _shares_traces(given):
-            return _shared_part(not _CALLS_KEPT.get(), function, *fixed)(*given)[0]
+            return _shared_part(not _CALLS_KEPT.value, function, *fixed)(*given)[0]
         return function(*fixed, *given)
 
     return call

@@ -1,39 +1,34 @@
 """Fourier transforms of the last axis: by FFT, or by matrix products for files without an FFT."""
 
 import contextlib
-import contextvars
-from collections.abc import Iterator
 
 import numpy as np
 from keras import ops
 
-_products = contextvars.ContextVar("keras_xd_products", default=False)
+from keras_xd.core.scoped import Scoped
+
+_PRODUCTS = Scoped(False)
 
 
-@contextlib.contextmanager
-def as_matrix_products(enabled: bool = True) -> Iterator[None]:
+def as_matrix_products(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
     """Compute the transforms below by products with their matrices, as the formats need that have
     neither complex numbers nor an FFT.
     """
-    token = _products.set(enabled or _products.get())
-    try:
-        yield
-    finally:
-        _products.reset(token)
+    return _PRODUCTS.set_to(enabled or _PRODUCTS.value)
 
 
 def are_matrix_products() -> bool:
     """Return whether transforms are computed by matrix products here."""
-    return _products.get()
+    return _PRODUCTS.value
 
 
 def rfft(x, fft_length=None, kept=None):
     """Return the frequencies `0, 1, …` of real vectors, as a (real, imaginary) pair."""
     x = ops.convert_to_tensor(x)
-    if _is_empty(x) and not _products.get():
+    if _is_empty(x) and not _PRODUCTS.value:
         length = x.shape[-1] if fft_length is None else fft_length
         return tuple(_of_length(x, length // 2 + 1)[..., :kept] for _ in range(2))
-    if not _products.get():
+    if not _PRODUCTS.value:
         return tuple(part[..., :kept] for part in ops.rfft(x, fft_length=fft_length))
     *others, size = ops.shape(x)
     length = size if fft_length is None else fft_length
@@ -50,7 +45,7 @@ def rfft(x, fft_length=None, kept=None):
 def fft(parts, kept=None):
     """Return the Fourier transform of complex vectors, as a (real, imaginary) pair."""
     parts = tuple(map(ops.convert_to_tensor, parts))
-    if not _products.get():
+    if not _PRODUCTS.value:
         parts = parts if _is_empty(parts[0]) else ops.fft(parts)
         return parts if kept is None else tuple(ops.take(part, kept, axis=-1) for part in parts)
     *others, size = ops.shape(parts[0])
@@ -123,9 +118,9 @@ def _insert_zeros(kept, mode, size):
 def irfft(parts, fft_length):
     """Return the real vectors of the frequencies `0, 1, …`; those that are missing are zero."""
     parts = tuple(map(ops.convert_to_tensor, parts))
-    if _is_empty(parts[0]) and isinstance(fft_length, int) and not _products.get():
+    if _is_empty(parts[0]) and isinstance(fft_length, int) and not _PRODUCTS.value:
         return _of_length(parts[0], fft_length)
-    if not _products.get():
+    if not _PRODUCTS.value:
         return ops.irfft(parts, fft_length=fft_length)
     *others, count = ops.shape(parts[0])
     real, imaginary = (_rows(part, count) for part in parts)

@@ -21,20 +21,20 @@ class Factor:
 
     Attributes:
         group: index of the group of stages it came from.
-        falling: blocks whose product it is. Each is a pair of its parts, the real and, unless the
-            weights have none, the imaginary one, of shape `(R, R, O, S)`: positions last, so that
-            stages are multiplied for all of them at once. Every other one is transposed.
+        falling: blocks whose product it is, of shape `(parts, R, R, O, S)`: the real part and,
+            unless the weights have none, the imaginary one. Positions are last, so that stages are
+            multiplied for all of them at once. Every other one is transposed.
         rising: whether the first of them is transposed.
     """
 
     group: int
-    falling: tuple[tuple[Tensor, ...], ...]
+    falling: tuple[Tensor, ...]
     rising: bool
 
     @property
     def parts(self) -> int:
         """2, or 1 for a factor without imaginary parts."""
-        return len(self.falling[0])
+        return self.falling[0].shape[0]
 
     def matrices(self, *, transposed: bool = False, rows: int = 2, columns: int = 2) -> Tensor:
         """Return the matrices `(O S, R rows, R columns)` of the factor or its transpose.
@@ -46,10 +46,10 @@ class Factor:
             rising ^= len(blocks) % 2 == 1
             blocks = blocks[::-1]
         result, last = None, len(blocks) - 1
-        for index, parts in enumerate(blocks):
+        for index, block in enumerate(blocks):
             # Of a product only its ends have other numbers of rows or columns.
             ends = (rows if index == 0 else 2, columns if index == last else 2)
-            block = _with_pairs(parts, rising ^ (index % 2 == 1), *ends)
+            block = _with_pairs(block, rising ^ (index % 2 == 1), *ends)
             result = block if result is None else ops.matmul(result, block)
         return result
 
@@ -103,10 +103,7 @@ def _multiply_out_one_plan(weights, plan):
     groups = [_multiply_out_group(stages) for stages in _stage_groups(joined, plan)]
     if len(groups) == 1:
         return _multiply_out_to_one(groups[0], depths)
-    # For each group the parts of every butterfly.
-    butterflies = [
-        list(zip(*(ops.unstack(part, axis=0) for part in group), strict=True)) for group in groups
-    ]
+    butterflies = [ops.unstack(group, axis=0) for group in groups]
     results, start = [], 0
     for depth in depths:
         blocks = [group[start : start + depth] for group in butterflies]
@@ -121,29 +118,28 @@ def _factors(blocks, depth):
     for slot in range(depth):
         rising = slot % 2 == 1
         for group in reversed(range(len(blocks))) if rising else range(len(blocks)):
-            parts = blocks[group][slot]
+            block = blocks[group][slot]
             if factors and factors[-1].group == group:
                 last = factors.pop()
-                factors.append(Factor(group, (*last.falling, parts), last.rising))
+                factors.append(Factor(group, (*last.falling, block), last.rising))
             else:
-                factors.append(Factor(group, (parts,), rising))
+                factors.append(Factor(group, (block,), rising))
     return factors
 
 
-def _multiply_out_to_one(parts, depths):
+def _multiply_out_to_one(blocks, depths):
     """Return the one factor of each K-matrix whose butterflies are dense matrices."""
     results: list[list[Factor]] = [[] for _ in depths]
-    count, size = parts[0].shape[:2]
-    wide = ops.stack([ops.reshape(part, (count, size, size)) for part in parts], axis=2)
-    butterflies = splitting.split(
-        ops.reshape(wide, (count, size, len(parts) * size)), depths, axis=0
-    )
+    count, parts, size = blocks.shape[:3]
+    wide = ops.transpose(ops.reshape(blocks, (count, parts, size, size)), (0, 2, 1, 3))
+    butterflies = splitting.split(ops.reshape(wide, (count, size, parts * size)), depths, axis=0)
     # Butterflies of equal depth are multiplied together, in one batch.
     for _, members in _positions_of_values(depths):
         product = _chain_product(ops.stack([butterflies[i] for i in members], axis=0))[:, 0]
-        pairs = ops.reshape(product, (len(members), size, len(parts), size, 1, 1))
-        for i, pair in zip(members, ops.unstack(pairs, axis=0), strict=True):
-            results[i].append(Factor(0, (tuple(ops.unstack(pair, axis=1)),), False))
+        pairs = ops.transpose(ops.reshape(product, (-1, size, parts, size)), (0, 2, 1, 3))
+        pairs = ops.reshape(pairs, (-1, parts, size, size, 1, 1))
+        for i, block in zip(members, ops.unstack(pairs, axis=0), strict=True):
+            results[i].append(Factor(0, (block,), False))
     return results
 
 
@@ -172,47 +168,62 @@ def _stage_groups(weights, plan):
 
 
 def _multiply_out_group(stages):
-    """Multiply consecutive stages out to the parts of falling blocks, `(count, R, R, O, S)`."""
+    """Multiply consecutive stages out to falling blocks, `(count, parts, R, R, O, S)`."""
     size = 1
-    parts: Any = None
+    result: Any = None
     for stage in stages:
-        count, _, later, radix, _, _, *positions = stage.shape
+        count, parts, later, radix, _, _, *positions = stage.shape
         stage = ops.reshape(
-            stage, (count, -1, later * radix, 1, radix, size * math.prod(positions))
+            stage, (count, parts, later * radix, 1, radix, size * math.prod(positions))
         )
-        stage = ops.unstack(stage, axis=1)
-        if parts is not None:
+        if result is not None:
             # Both as (… b, columns, a, rows and positions), broadcast where 1.
-            shape = (count, later * radix, size, 1, -1)
-            stage = _complex_product([ops.reshape(part, shape) for part in parts], stage)
-        parts, size = stage, size * radix
-    return [ops.reshape(part, (count, size, size, *positions)) for part in parts]
+            result = ops.reshape(result, (count, parts, later * radix, size, 1, -1))
+            result = result * stage if parts == 1 else _complex_product(result, stage)
+        result, size = stage if result is None else result, size * radix
+    return ops.reshape(result, (count, parts, size, size, *positions))
 
 
-def _complex_product(x, y):
-    """Return the parts of the product of numbers entry by entry."""
-    if len(x) == 1:
-        return [x[0] * y[0]]
-    return [x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]]
+@ops.custom_gradient
+def _complex_product(result, stage):
+    """Return the product of complex numbers entry by entry, their parts along axis 1.
+
+    Each derivative is one sum of products; of the parts by themselves it would be four sums.
+    """
+
+    def gradient(*arguments, upstream=None):
+        upstream = arguments[0] if upstream is None else upstream
+        real, imaginary = ops.split(upstream, 2, axis=1)
+        turned = ops.concatenate([imaginary, -real], axis=1)
+
+        def conjugate_product(x, axis):
+            real, imaginary = ops.split(x, 2, axis=1)
+            return ops.sum(real * upstream + imaginary * turned, axis=axis, keepdims=True)
+
+        return conjugate_product(stage, 4), conjugate_product(result, 3)
+
+    (a, b), (c, d) = ops.split(result, 2, axis=1), ops.split(stage, 2, axis=1)
+    return ops.concatenate([a * c - b * d, a * d + b * c], axis=1), gradient
 
 
-def _with_pairs(parts, rising, rows, columns):
+def _with_pairs(block, rising, rows, columns):
     """Return the matrices `(O S, R rows, R columns)` of a block, transposed if `rising`."""
-    real = parts[0]
-    size = real.shape[0]
-    if len(parts) == 1:
+    parts, size = block.shape[:2]
+    if parts == 1:
         rows = columns = 1
-        pairs = real
+        pairs = block
     else:
-        lines = [[real, -parts[1]], [parts[1], real]]
-        lines = [line[:columns] for line in lines[:rows]]
-        if rising:  # the pairs of its columns stand before those of its rows
-            lines = [list(line) for line in zip(*lines, strict=True)]
-        # (R, R, O, S) each, to (R, pair, R, pair, O, S).
-        pairs = ops.stack([ops.stack(line, axis=2) for line in lines], axis=1)
-    first, second = (columns, rows) if rising else (rows, columns)
-    pairs = ops.reshape(pairs, (size * first, size * second, -1))
-    return ops.transpose(pairs, (2, 1, 0) if rising else (2, 0, 1))
+        real, imaginary = ops.split(block, 2, axis=0)
+        first = block if rows == 2 else real
+        second = ops.concatenate([-imaginary, real][:rows], axis=0)
+        pairs = first if columns == 1 else ops.concatenate([first, second], axis=0)
+    # (columns, rows, R, R, O, S), of which those that the positions are mapped from come first.
+    pairs = ops.reshape(pairs, (columns, rows, size, size, -1))
+    if rising:
+        pairs = ops.transpose(pairs, (4, 3, 1, 2, 0))
+    else:
+        pairs = ops.transpose(pairs, (4, 2, 1, 3, 0))
+    return ops.reshape(pairs, (-1, size * rows, size * columns))
 
 
 def _is_real(blocks):

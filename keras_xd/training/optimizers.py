@@ -1,15 +1,15 @@
 """Two optimizers for one model: one for its weights, one for its architecture."""
 
 import contextlib
-import contextvars
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.compile_config import end_watch
+from keras_xd.core.scoped import Scoped
 from keras_xd.core.searchable import architecture_variables, searchable_layers
 from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.core.validation import one_of
@@ -22,8 +22,8 @@ __all__ = [
     "architecture_optimizer",
 ]
 
-# Replicas of one model are traced in threads that take turns, each in a context of its own.
-_STEPPED_ALONE = contextvars.ContextVar("stepped_alone", default=None)
+# Replicas of one model are traced in threads that take turns, each with its own value.
+_STEPPED_ALONE = Scoped(None)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -135,14 +135,13 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
                 f"layers. Received: {len(grads)} gradients, built on {len(self.built_paths)} "
                 "variables"
             )
-        group = _STEPPED_ALONE.get() or ("weights" if self.architecture_fixed else None)
+        group = _STEPPED_ALONE.value or ("weights" if self.architecture_fixed else None)
         if not self.built or group is None:
             super().apply(grads, trainable_variables)
         else:
             self._apply_to_one_group(grads, trainable_variables, group == "architecture")
 
-    @contextlib.contextmanager
-    def only(self, group: str) -> Iterator[None]:
+    def only(self, group: str) -> contextlib.AbstractContextManager[None]:
         """Return a context manager in which `apply` updates one of the groups only.
 
         The step of the weights is the one that `iterations` counts.
@@ -151,11 +150,7 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
             group: `"weights"` or `"architecture"`.
         """
         one_of(group, ("weights", "architecture"), "group")
-        token = _STEPPED_ALONE.set(group)
-        try:
-            yield
-        finally:
-            _STEPPED_ALONE.reset(token)
+        return _STEPPED_ALONE.set_to(group)
 
     def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
         """Set the final values of all optimizers, such as moving averages, after `fit`."""

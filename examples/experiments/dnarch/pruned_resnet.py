@@ -2,14 +2,15 @@
 
     python examples/experiments/dnarch/pruned_resnet.py --budgets 0.5 0.25
 
-The network is brought to shares of its multiply–adds (`--budgets`):
+The network is brought to shares of its multiply–adds (`--budgets`). What is cut is trained for
+`--more-epochs` over its share, so that networks of all budgets have about as many multiply–adds:
 
 - `whole`: ResNet-20 as it is given, trained for `--epochs`. The weights of the one of all images
   are kept in `START`, and only trained where they are not there;
 - `taylor`, `magnitude`: that network cut by `keras_xd.compress` with this importance of channels,
-  and trained for `--more-epochs` with the network before as its teacher;
-- `torch_pruning`, `keras_2`: that network cut by torch-pruning and trained for as long, and trained
-  while TensorFlow's pruner of Keras 2 sets weights to zero (`pruned_peers` says what to install);
+  and trained with the network before as its teacher;
+- `torch_pruning`, `keras_2`: that network cut by torch-pruning and then trained, and trained while
+  TensorFlow's pruner of Keras 2 sets weights to zero (`pruned_peers` says what to install);
 - `narrow`: ResNet-20 with fewer channels everywhere, trained from its start for the epochs of both.
 
 The last tenth of the training images validates. The milliseconds of a call alternate with those of
@@ -96,9 +97,8 @@ def page(settings, runs, written):
         f"Accuracy in percent on {settings['test_subset']:,} test images of {settings['size']} "
         f"× {settings['size']} pixels. Given is one network that was trained for "
         f"{settings['epochs']} epochs on {settings['subset']:,} images; what `compress` cuts is "
-        f"trained for {settings['more_epochs']} more, narrow networks for "
-        f"{settings['epochs'] + settings['more_epochs']}; {reporting.over(seeds)}. Lost: points "
-        "below the given network. Time: milliseconds of a call over those of the given network, "
+        f"trained for {settings['more_epochs']} more, divided by the budget, narrow networks for "
+        f"all of these; {reporting.over(seeds)}. Lost: points below the given network. Time: milliseconds of a call over those of the given network, "
         "whose calls alternate with it. The narrow network has the width whose cost is nearest to "
         f"the budget. {ZEROS * bool(reporting.select(runs, method='keras_2'))}Minutes: of its own "
         "training.",
@@ -122,7 +122,7 @@ def parse(arguments):
     parser.add_argument("--budgets", nargs="+", type=parsing.fraction, default=[0.5])
     parser.add_argument("--size", type=int, choices=[8, 16, 32], default=32, help="of a side")
     parsing.add(parser, parsing.positive, width=16, subset=45000, test_subset=10000, batch_size=128)
-    parsing.add(parser, parsing.positive, epochs=30, more_epochs=10)
+    parsing.add(parser, parsing.positive, epochs=30, more_epochs=5)
     parsing.add_data_folder(parser)
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
@@ -201,7 +201,7 @@ def accuracy(model, part):
 def run(method, kind, seed, whole, data, options):
     """Make one network; return what was measured."""
     model, seconds = whole
-    cost, epochs = float(keras_xd.complexity(model)), options.more_epochs
+    cost, epochs = float(keras_xd.complexity(model)), round(options.more_epochs / float(kind))
     keras.utils.set_random_seed(seed)
     batches, begun = augmented(data, seed, options), time.perf_counter()
     if method == "whole":

@@ -1,9 +1,8 @@
 """Mixtures of structured matrices of several families and sizes, multiplied as one matrix."""
 
 import contextlib
-import contextvars
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import keras
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
 from keras_xd.core.mixtures import expected_count
+from keras_xd.core.scoped import Scoped
 from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.kmatrix import families
 from keras_xd.kmatrix.structured import Projection
@@ -21,7 +21,7 @@ from keras_xd.layers.structured import base
 FAMILIES = ("low_rank", "monarch", "block_tensor_train", "blast")
 DENSITIES = (0.5, 0.25)
 # Mixtures that are multiplied out already, by the ids of their kernels.
-_FOLDED = contextvars.ContextVar("folded", default=None)
+_FOLDED = Scoped(None)
 
 
 class MixedKernel:
@@ -33,7 +33,7 @@ class MixedKernel:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return `x · kernel` along the last axis of `x`."""
-        folded = (_FOLDED.get() or {}).get(id(self))
+        folded = (_FOLDED.value or {}).get(id(self))
         return ops.matmul(x, ops.cast(self.dense() if folded is None else folded, x.dtype))
 
     def rows(self, indices: Tensor) -> Tensor:
@@ -125,14 +125,9 @@ class MixedKernel:
         return expected_count(self.probabilities, counts)
 
 
-@contextlib.contextmanager
-def folded(kernels: Sequence[MixedKernel]) -> Iterator[None]:
+def folded(kernels: Sequence[MixedKernel]) -> contextlib.AbstractContextManager[None]:
     """Return a context manager in which mixtures are multiplied out once, as for loops."""
-    token = _FOLDED.set({id(kernel): kernel.dense() for kernel in kernels})
-    try:
-        yield
-    finally:
-        _FOLDED.reset(token)
+    return _FOLDED.set_to({id(kernel): kernel.dense() for kernel in kernels})
 
 
 class MixtureOptions(base.StructuredOptions):

@@ -203,10 +203,10 @@ def _transforms(weights, plans, kernel_axes, geometry, columns=False):
     for index, (factor, axis) in enumerate(zip(l_factors, kernel_axes, strict=True)):
         if axis.direct and not columns:
             analysis = transform.forward_transform(factor, axis.plan, pair=index > 0)
-            matrices.append(PlacedTransform(analysis, np.array(axis.weights)))
+            matrices.append(PlacedTransform(analysis, axis.weights))
             continue
         dtype = keras.backend.standardize_dtype(weights[0].dtype)
-        unit_vectors = ops.convert_to_tensor(axis.placement()[None], dtype=dtype)
+        unit_vectors = ops.expand_dims(axis.placement(dtype), 0)
         matrices.append(transform.forward_transform(factor, axis.plan, pair=False)(unit_vectors)[0])
     analyses, syntheses = functional.transforms(m_factors, k_factors, plans, geometry)
     return analyses, matrices, syntheses

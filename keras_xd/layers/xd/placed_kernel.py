@@ -6,6 +6,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import devices
+from keras_xd.core.type_aliases import Tensor
 from keras_xd.kmatrix import radix, transform
 from keras_xd.kmatrix.radix import Plan
 from keras_xd.kmatrix.transform import ForwardTransform
@@ -35,12 +36,11 @@ class KernelAxis:
     kernel_size: int
     direct: bool = False
 
-    def placement(self) -> np.ndarray:
-        """Return the dense `(n, k)` array that puts the weights on the circle."""
-        weights = np.array(self.weights)
-        if weights.ndim == 2:
-            return weights
-        return (weights[:, None] == np.arange(self.kernel_size)).astype("float32")
+    def placement(self, dtype: str) -> Tensor:
+        """Return the dense `(n, k)` tensor that puts the weights on the circle."""
+        if isinstance(self.weights[0], tuple):
+            return ops.convert_to_tensor(self.weights, dtype)
+        return ops.one_hot(self.weights, self.kernel_size, dtype=dtype)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,14 +48,14 @@ class PlacedTransform:
     """`L` along one axis, ready to be applied to a kernel that is placed on the circle."""
 
     analysis: ForwardTransform
-    weights: np.ndarray
+    weights: tuple[int, ...]
 
     def __call__(self, data):
         n, pairs = len(self.weights), 2 if self.analysis.pair else 1
         rows, taps, _ = data.shape
         data = ops.reshape(data, (rows * pairs, taps // pairs, -1))
         data = ops.pad(data, [[0, 0], [0, 1], [0, 0]])  # what index −1 takes: no weight
-        places = np.where(self.weights < 0, taps // pairs, self.weights).astype("int32")
+        places = [taps // pairs if index < 0 else index for index in self.weights]
         data = ops.take(data, places, axis=1)
         shape = (rows, 2, n, -1) if self.analysis.pair else (rows, n, -1)
         data = self.analysis(ops.reshape(data, shape))
