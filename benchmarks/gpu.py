@@ -2,11 +2,14 @@
 
     KERAS_BACKEND=jax python benchmarks/gpu.py
     KERAS_BACKEND=torch python benchmarks/gpu.py [--cases 2d-32-64] [--rounds 7] [--dry-run]
+    KERAS_BACKEND=jax python benchmarks/gpu.py --parts kernels --dry-run
 
 Needs this repository, keras, numpy and the backend alone. Cases are those of
 benchmarks/xd_conv.py, forward and backward, in float32 (products in TF32 where the device has it)
 and in mixed_bfloat16; contestants are XDConv, Keras' convolution and SpectralConv with all modes.
-Then forward only: the finalized layer. Then a step of a search of ResNet-20. Milliseconds are
+On torch, layers are compiled by torch.compile as well, as whole graphs. Then forward only: the
+finalized layer. Then a step of a search of ResNet-20. `--parts kernels` looks at the programs of
+JAX alone, which differ between devices. Milliseconds are
 medians over rounds in which the contestants take turns; in each round a contestant is called
 several times and the device is waited for once, so that the time to launch kernels counts where it
 is not hidden.
@@ -42,6 +45,7 @@ from gpu_backends import built
 
 DTYPES = ("float32", "mixed_bfloat16")
 TINY = {"tiny": (2, 2, (8, 8), 3, 1, 0)}  # for tests
+PARTS = ["layers", "search"]
 WARM_UP = 3
 LONGEST_ROUND = 0.25  # seconds, of one contestant
 # The largest error of an XDConv, which is a dozen products: so many times that of a convolution and
@@ -121,10 +125,14 @@ def cases(backend, options, rates, references, faults):
             if dtype == "float32":
                 layers["SpectralConv"] = built(xd_conv.spectral_layer(case), x)
             found = {key: backend.step(layer, x, True) for key, layer in layers.items()}
-            errors = {}
-            for key, (call, _) in found.items():
-                if key in values:
-                    errors[key] = gpu_backends.errors(call(), references[name][key][1])
+            expected_of = {key: references[name][key][1] for key in values}
+            compiled = backend.compiled_steps({key: layers[key] for key in values}, x)
+            for key, step in compiled.items():
+                found[key], expected_of[key] = step, expected_of[key.split(",")[0]]
+            errors = {
+                key: gpu_backends.errors(found[key][0](), known)
+                for key, known in expected_of.items()
+            }
             largest = {key: max(pair) for key, pair in errors.items()}
             faults += [
                 f"{name} in {dtype}: {fault}" for fault in check(largest, backend.rounding(dtype))
@@ -134,11 +142,23 @@ def cases(backend, options, rates, references, faults):
             )
             for key, (_, program) in found.items():
                 row = [label, dtype, key, f"{taken[key]:.3f}"]
-                row += [f"{taken[key] / least:.1f}" if key == "XDConv" else ""]
+                row += [f"{taken[key] / least:.1f}" if key.startswith("XDConv") else ""]
                 row += [f"{taken[key] / taken['Conv']:.2f}"]
                 yield [*row, *written(errors.get(key, ())), *described(program)]
             yield [label, dtype, "floor", f"{least:.3f}", "1", *[""] * 7]
             gc.collect()
+
+
+def programs(backend, options):
+    """Generate the rows of what the programs of XDConv, forward and backward, are like."""
+    for name in options.cases:
+        batch, channels, sizes, *_ = case = (xd_conv.CASES | TINY)[name]
+        x = inputs(batch, *sizes, channels)
+        for key, kind in (("XDConv", xd_conv.xd_layer), ("Conv", xd_conv.convolution_layer)):
+            for backward in (True, False):
+                _, program = backend.step(built(kind(case), x), x, backward)
+                way = "forward and backward" if backward else "forward"
+                yield [name, key, way, *described(program)]
 
 
 def inference(backend, options, references, faults):
@@ -206,7 +226,12 @@ def rows(head, measured):
 
 
 def report(backend, options, faults):
-    """Measure all; generate the lines of the page."""
+    """Measure the parts that are asked for; generate the lines of the page."""
+    if "kernels" in options.parts:
+        yield "# Programs of JAX\n"
+        yield f"Written by `{options.command}`: {backend.version}, on {backend.device}.\n"
+        yield from rows(["case", "layer", "way", *PROGRAM], programs(backend, options))
+        return
     measured = rates(backend, options.rounds)
     case = "batch, channels, sizes, kernel, depth"
     where = f"on {backend.device}" if backend.is_gpu else "on a CPU; on a GPU it was not measured"
@@ -230,7 +255,7 @@ def report(backend, options, faults):
     head = ["case", "layer", "ms", "/ Conv", "error", *PROGRAM]
     yield from rows(head, inference(backend, options, references, faults))
     references.clear()
-    if not options.layers_only:
+    if "search" in options.parts:
         yield "\n## A step of `fit`\n"
         yield from rows(["model", "batch", "ms", "/ ResNet-20"], search(backend, options))
 
@@ -243,7 +268,9 @@ def main(arguments=None):
     parser.add_argument("--batch", type=int, default=32, help="of searches")
     parser.add_argument("--channels", type=int, default=16, help="of searches")
     parser.add_argument("--steps", type=int, default=20, help="of an epoch of the search")
-    parser.add_argument("--layers-only", action="store_true", help="without a search")
+    parser.add_argument(
+        "--parts", nargs="+", choices=["layers", "search", "kernels"], default=PARTS
+    )
     parser.set_defaults(output=None)
     options = parser.parse_args(arguments)
     name = os.environ.setdefault("KERAS_BACKEND", "jax")
@@ -252,7 +279,8 @@ def main(arguments=None):
     page = {"jax": "gpu.md", "torch": "gpu_torch.md"}[name]
     options.output = options.output or pathlib.Path(__file__).with_name(page)
     words = [" ".join(["--cases", *options.cases])] if options.cases != names else []
-    words += [f"--rounds {options.rounds}", *["--layers-only"] * options.layers_only]
+    words += [] if options.parts == PARTS else [" ".join(["--parts", *options.parts])]
+    words += [f"--rounds {options.rounds}"]
     options.command = " ".join([f"KERAS_BACKEND={name} python benchmarks/gpu.py", *words])
     lines, faults = [], []
     for line in report(gpu_backends.backend(), options, faults):

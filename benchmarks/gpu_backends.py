@@ -19,6 +19,10 @@ class Backend:
 
         return keras.ops.convert_to_tensor(value)
 
+    def compiled_steps(self, layers, x):
+        """Return `step` of layers that the backend can also compile, by name."""
+        return {}
+
     def rounding(self, dtype):
         """Return by how much of itself a number may be rounded in products, on a CPU in sums."""
         if dtype == "mixed_bfloat16":
@@ -84,7 +88,7 @@ class Jax(Backend):
 
 
 class Torch(Backend):
-    """Calls and their memory on torch, without compilation."""
+    """Calls and their memory on torch, without compilation unless a name says so."""
 
     def __init__(self):
         import torch
@@ -107,16 +111,24 @@ class Torch(Backend):
     def compiled(self, function, *arguments):
         return (lambda: function(*arguments)), self.memory(lambda: function(*arguments))
 
-    def step(self, layer, x, backward):
-        """Return a call of a layer as on JAX, and its memory."""
+    def compiled_steps(self, layers, x):
+        compiled = self.torch.compile
+        return {
+            f"{key}, torch.compile": self.step(layer, x, True, compiled(layer, fullgraph=True))
+            for key, layer in layers.items()
+        }
+
+    def step(self, layer, x, backward, compiled=None):
+        """Return a call of a layer, or of it compiled, as on JAX, and its memory."""
+        run = layer if compiled is None else compiled
         x = self.array(x).requires_grad_(backward)
         weights = [variable.value for variable in layer.trainable_variables]
 
         def call():
             if not backward:
                 with self.torch.no_grad():
-                    return layer(x)
-            y = layer(x)
+                    return run(x)
+            y = run(x)
             loss = y.float().square().mean()
             return [y.detach(), *self.torch.autograd.grad(loss, [x, *weights])]
 

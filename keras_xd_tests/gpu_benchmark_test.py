@@ -69,7 +69,7 @@ gpu.main()
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_small_setting(backend, tmp_path):
     page = tmp_path / "page.md"
-    words = "--cases tiny --rounds 1 --batch 2 --channels 2 --steps 1 --layers-only --output"
+    words = "--cases tiny --rounds 1 --parts layers --output"
     script = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", WITHOUT_TENSORFLOW]
     found = subprocess.run(
         [*script, *words.split(), page],
@@ -82,9 +82,10 @@ def test_small_setting(backend, tmp_path):
     assert page.read_text(encoding="utf-8") == found.stdout
     assert "on a CPU; on a GPU it was not measured" in found.stdout
     assert str(tmp_path) not in found.stdout
-    rows = [line.split(" | ") for line in found.stdout.splitlines() if "XDConv |" in line]
-    # In float32 the same numbers on the CPU, in bfloat16 rounded ones.
-    (_, exact), (_, rounded) = ((row[1], [float(cell) for cell in row[6:8]]) for row in rows)
-    assert [row[1] for row in rows] == ["float32", "mixed_bfloat16"]
-    assert max(exact) < 1e-6 and min(rounded) > 1e-4 and max(rounded) < 1e-2
+    for name in ["XDConv", *["XDConv, torch.compile"] * (backend == "torch")]:
+        rows = [line.split(" | ") for line in found.stdout.splitlines() if f"| {name} |" in line]
+        # In float32 the same numbers on the CPU, in bfloat16 rounded ones.
+        exact, rounded = ([float(cell) for cell in row[6:8]] for row in rows)
+        assert [row[1] for row in rows] == ["float32", "mixed_bfloat16"]
+        assert max(exact) < 1e-6 and min(rounded) > 1e-4 and max(rounded) < 1e-2
     assert "| tiny | finalized |" in found.stdout

@@ -98,10 +98,10 @@ def page(settings, runs, written):
         f"× {settings['size']} pixels. Given is one network that was trained for "
         f"{settings['epochs']} epochs on {settings['subset']:,} images; what `compress` cuts is "
         f"trained for {settings['more_epochs']} more, divided by the budget, narrow networks for "
-        f"all of these; {reporting.over(seeds)}. Lost: points below the given network. Time: milliseconds of a call over those of the given network, "
-        "whose calls alternate with it. The narrow network has the width whose cost is nearest to "
-        f"the budget. {ZEROS * bool(reporting.select(runs, method='keras_2'))}Minutes: of its own "
-        "training.",
+        f"all of these; {reporting.over(seeds)}. Lost: points below the given network. Time: "
+        "milliseconds of a call over those of the given network, whose calls alternate with it. "
+        "The narrow network has the width whose cost is nearest to the budget. "
+        f"{ZEROS * bool(reporting.select(runs, method='keras_2'))}Minutes: of its own training.",
         reporting.table(head, lines),
         "## Settings",
         f"- SGD with Nesterov momentum, weight decay {WEIGHT_DECAY} of kernels, batches of "

@@ -5,7 +5,6 @@ import math
 from collections.abc import Sequence
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_xd.core import tracing
