@@ -1,7 +1,7 @@
 """Time of one training step of a search, beside a plain fit step of the same rewritten model.
 
     python benchmarks/search_steps.py [--cases lenet fno] [--steps 10] [--rounds 5] [--dry-run]
-    python benchmarks/search_steps.py --starts [import resnet20 mixtures oracle] [--rounds 5]
+    python benchmarks/search_steps.py --starts [import resnet20 causal mixtures oracle] [--rounds 5]
 
 The plain step has one batch and gradients of all variables. Beside it stand the modes of
 `keras_xd.SearchModel`; the bilevel modes take a second batch, of architecture samples. Every
@@ -139,14 +139,30 @@ def import_times(rounds):
 
 def resnet20_times(rounds):
     """Train ResNet-20 plainly and in a joint search."""
-    rng = np.random.default_rng(0)
-    data = rng.normal(size=(32, 32, 32, 3)).astype("float32"), rng.integers(10, size=32)
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     plain = keras_xd.models.resnet20((32, 32, 3), 10)
-    search = keras_xd.SearchModel(keras_xd.rewrite(plain, depth=3))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    labels = np.random.default_rng(1).integers(10, size=32)
+    return search_times("ResNet-20", plain, "XD", 3, labels, loss, rounds)
+
+
+def causal_times(rounds):
+    """Train a temporal convolutional network on chunks of music plainly and in a joint search."""
+    plain = keras_xd.models.tcn(
+        (CHUNK, 88), 88, channels=64, levels=4, kernel_size=2, dilated=False
+    )
+    keys = np.random.default_rng(1).integers(2, size=(32, CHUNK, 88))
+    loss = keras.losses.BinaryCrossentropy(from_logits=True)
+    return search_times(f"TCN, {CHUNK} steps", plain, "causal XD", 1, keys, loss, rounds)
+
+
+def search_times(name, plain, search_name, depth, targets, loss, rounds):
+    """Train a model plainly and in a joint search of XD-operations of a depth."""
+    shape = (len(targets), *plain.input_shape[1:])
+    data = np.random.default_rng(0).normal(size=shape).astype("float32"), targets
+    search = keras_xd.SearchModel(keras_xd.rewrite(plain, depth=depth))
     plain.compile("adam", loss, jit_compile=False)
     search.compile("adam", "adam", loss, jit_compile=False)
-    models = {"ResNet-20": plain, "XD": search}
+    models = {name: plain, search_name: search}
     steps = {name: functools.partial(m.train_on_batch, *data) for name, m in models.items()}
     firsts = {f"{name}, first step": seconds(step) for name, step in steps.items()}
     found = later(steps, rounds)
@@ -186,9 +202,9 @@ def oracle_times(rounds):
     return [found]
 
 
-STARTS = {"import": import_times, "resnet20": resnet20_times}
+STARTS = {"import": import_times, "resnet20": resnet20_times, "causal": causal_times}
 STARTS |= {"mixtures": mixture_times, "oracle": oracle_times}
-TRIALS = 200
+TRIALS, CHUNK = 200, 64
 
 
 def page_of_starts(options):
