@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_xd import kmatrix
 from keras_xd.kmatrix import product, transform
@@ -44,3 +45,16 @@ def test_any_number_of_butterflies_is_multiplied_in_order(groups):
             np.eye(12, dtype="float32")[None]
         )
         np.testing.assert_allclose(np.array(result)[0], pairs(matrix, 1), atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("groups", [(3,), (1, 2)])
+def test_derivatives_of_multiplied_out_blocks(groups, rng):
+    plan = kmatrix.plan(8, groups=groups)
+
+    def blocks(weights):
+        return [factor.matrices() for factor in product.multiply_out([weights], [plan])[0]]
+
+    weights = rng.standard_normal((1, 2, plan.parameters))
+    for index in range(len(groups)):
+        found = tf.test.compute_gradient(lambda w, index=index: blocks(w)[index], [weights])
+        np.testing.assert_allclose(*(jacobian[0] for jacobian in found), atol=1e-6)
