@@ -39,7 +39,7 @@ class KernelAxis:
     def placement(self, dtype: str) -> Tensor:
         """Return the dense `(n, k)` tensor that puts the weights on the circle."""
         if isinstance(self.weights[0], tuple):
-            return ops.convert_to_tensor(self.weights, dtype)
+            return ops.convert_to_tensor(np.array(self.weights), dtype)
         return ops.one_hot(self.weights, self.kernel_size, dtype=dtype)
 
 

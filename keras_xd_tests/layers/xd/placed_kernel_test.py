@@ -100,7 +100,7 @@ def test_a_placement_that_mixes_weights_keeps_its_columns(rng):
     assert forms(operator) == [False]
     (axis,) = operator._kernel_axes
     expected = operator.warm_start.placement(operator.geometry[0])
-    np.testing.assert_array_equal(axis.placement("float32"), expected)
+    np.testing.assert_array_equal(axis.placement("float64"), expected)
     scaled = type("Scaled", (layers.warm_starts.Convolution,), {"placement": _twice})()
     assert scaled.placed_weights(operator.geometry[0]) is None
     assert layers.warm_starts.Perturbed(scaled, 0.0).placed_weights(operator.geometry[0]) is None
