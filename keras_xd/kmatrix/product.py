@@ -217,7 +217,7 @@ def _with_pairs(block, rising, rows, columns):
         first = block if rows == 2 else real
         second = ops.concatenate([-imaginary, real][:rows], axis=0)
         pairs = first if columns == 1 else ops.concatenate([first, second], axis=0)
-    # (columns, rows, R, R, O, S), of which those that the positions are mapped from come first.
+    # (pair of columns, pair of rows, R, R, O, S); the rows of a rising block are the second R.
     pairs = ops.reshape(pairs, (columns, rows, size, size, -1))
     if rising:
         pairs = ops.transpose(pairs, (4, 3, 1, 2, 0))
