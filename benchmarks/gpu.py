@@ -2,14 +2,14 @@
 
     KERAS_BACKEND=jax python benchmarks/gpu.py
     KERAS_BACKEND=torch python benchmarks/gpu.py [--cases 2d-32-64] [--rounds 7] [--dry-run]
-    KERAS_BACKEND=jax python benchmarks/gpu.py --parts kernels --dry-run
+    KERAS_BACKEND=jax python benchmarks/gpu.py --parts kernels
 
 Needs this repository, keras, numpy and the backend alone. Cases are those of
 benchmarks/xd_conv.py, forward and backward, in float32 (products in TF32 where the device has it)
 and in mixed_bfloat16; contestants are XDConv, Keras' convolution and SpectralConv with all modes.
 On torch, layers are compiled by torch.compile as well, as whole graphs. Then forward only: the
 finalized layer. Then a step of a search of ResNet-20. `--parts kernels` looks at the programs of
-JAX alone, which differ between devices. Milliseconds are
+JAX alone, which differ between devices, and writes benchmarks/gpu_kernels.md. Milliseconds are
 medians over rounds in which the contestants take turns; in each round a contestant is called
 several times and the device is waited for once, so that the time to launch kernels counts where it
 is not hidden.
@@ -154,7 +154,8 @@ def programs(backend, options):
     for name in options.cases:
         batch, channels, sizes, *_ = case = (xd_conv.CASES | TINY)[name]
         x = inputs(batch, *sizes, channels)
-        for key, kind in (("XDConv", xd_conv.xd_layer), ("Conv", xd_conv.convolution_layer)):
+        kinds = {"XDConv": xd_conv.xd_layer, "Conv": xd_conv.convolution_layer}
+        for key, kind in (kinds | {"SpectralConv": xd_conv.spectral_layer}).items():
             for backward in (True, False):
                 _, program = backend.step(built(kind(case), x), x, backward)
                 way = "forward and backward" if backward else "forward"
@@ -276,7 +277,10 @@ def main(arguments=None):
     name = os.environ.setdefault("KERAS_BACKEND", "jax")
     if name not in ("jax", "torch"):
         parser.error(f"KERAS_BACKEND must be jax or torch. Received: {name!r}")
+    if "kernels" in options.parts and (name != "jax" or len(options.parts) > 1):
+        parser.error("--parts kernels is a page of its own, of JAX")
     page = {"jax": "gpu.md", "torch": "gpu_torch.md"}[name]
+    page = "gpu_kernels.md" if "kernels" in options.parts else page
     options.output = options.output or pathlib.Path(__file__).with_name(page)
     words = [" ".join(["--cases", *options.cases])] if options.cases != names else []
     words += [] if options.parts == PARTS else [" ".join(["--parts", *options.parts])]
