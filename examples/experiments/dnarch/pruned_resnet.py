@@ -72,7 +72,12 @@ def page(settings, runs, written):
     seeds = sorted({run["seed"] for run in runs})
     whole = {run["kind"]: 100 * run["score"] for run in reporting.select(runs, method="whole")}
     head = ["network", "budget", "accuracy", "lost", "validation", "multiply–adds", "share"]
-    head += ["parameters", *(f"time, batch {n}" for n in runs[0]["milliseconds"]), "minutes"]
+    head += [
+        "parameters",
+        *(f"time, batch {n}" for n in runs[0]["milliseconds"]),
+        "epochs",
+        "minutes",
+    ]
     lines = []
     for method, kind, own in rows(runs):
         scores = {run["seed"]: 100 * run["score"] for run in own}
@@ -89,6 +94,7 @@ def page(settings, runs, written):
         for batch in runs[0]["milliseconds"]:
             times = [np.divide(*run["milliseconds"][batch]) for run in own]
             cells.append(reporting.spread([float(value) for value in times], 2))
+        cells.append(", ".join(sorted({str(run["epochs"]) for run in own})))
         cells.append(f"{statistics.mean(run['seconds'] for run in own) / 60:.0f}")
         lines.append(cells)
     return reporting.markdown(
@@ -101,7 +107,8 @@ def page(settings, runs, written):
         f"all of these; {reporting.over(seeds)}. Lost: points below the given network. Time: "
         "milliseconds of a call over those of the given network, whose calls alternate with it. "
         "The narrow network has the width whose cost is nearest to the budget. "
-        f"{ZEROS * bool(reporting.select(runs, method='keras_2'))}Minutes: of its own training.",
+        f"{ZEROS * bool(reporting.select(runs, method='keras_2'))}Epochs: with those of the "
+        "given network; minutes: of its own training.",
         reporting.table(head, lines),
         "## Settings",
         f"- SGD with Nesterov momentum, weight decay {WEIGHT_DECAY} of kernels, batches of "
@@ -235,6 +242,7 @@ def run(method, kind, seed, whole, data, options):
         "validation": accuracy(small, data[1]),
         "multiply_adds": float(keras_xd.complexity(small)),
         "parameters": small.count_params(),
+        "epochs": options.epochs + (0 if method == "whole" else epochs),
         "whole_multiply_adds": cost,
         "milliseconds": timing.milliseconds([small, model], model.input_shape[1:], CALLS),
         "seconds": round(seconds, 2),
