@@ -9,7 +9,8 @@ benchmarks/xd_conv.py, forward and backward, in float32 (products in TF32 where 
 and in mixed_bfloat16; contestants are XDConv, Keras' convolution and SpectralConv with all modes.
 On torch, layers are compiled by torch.compile as well, as whole graphs. Then forward only: the
 finalized layer. Then a step of a search of ResNet-20. `--parts kernels` looks at the programs of
-JAX alone, which differ between devices, and writes benchmarks/gpu_kernels.md. Milliseconds are
+JAX alone, which its CUDA plugin compiles for an H200 without one (`pip install "jax[cuda12]"`), and
+writes benchmarks/gpu_kernels.md. Milliseconds are
 medians over rounds in which the contestants take turns; in each round a contestant is called
 several times and the device is waited for once, so that the time to launch kernels counts where it
 is not hidden.
@@ -230,7 +231,7 @@ def report(backend, options, faults):
     """Measure the parts that are asked for; generate the lines of the page."""
     if "kernels" in options.parts:
         yield "# Programs of JAX\n"
-        yield f"Written by `{options.command}`: {backend.version}, on {backend.device}.\n"
+        yield f"Written by `{options.command}`: {backend.version}, {backend.device}.\n"
         yield from rows(["case", "layer", "way", *PROGRAM], programs(backend, options))
         return
     measured = rates(backend, options.rounds)
@@ -284,10 +285,10 @@ def main(arguments=None):
     options.output = options.output or pathlib.Path(__file__).with_name(page)
     words = [" ".join(["--cases", *options.cases])] if options.cases != names else []
     words += [] if options.parts == PARTS else [" ".join(["--parts", *options.parts])]
-    words += [f"--rounds {options.rounds}"]
+    words += [] if "kernels" in options.parts else [f"--rounds {options.rounds}"]
     options.command = " ".join([f"KERAS_BACKEND={name} python benchmarks/gpu.py", *words])
     lines, faults = [], []
-    for line in report(gpu_backends.backend(), options, faults):
+    for line in report(gpu_backends.backend(options.parts), options, faults):
         print(line, flush=True)
         lines.append(line)
         timing.write(options, lines)

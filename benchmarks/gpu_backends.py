@@ -7,6 +7,33 @@ import re
 import numpy as np
 
 MOVE = 0.05  # by which weights are moved away from their start, relative to their size
+# What XLA's compiler asks of a device.
+H200 = """
+platform_name: "CUDA"
+device_description_str: "NVIDIA H200"
+dnn_version_info { major: 9 minor: 8 }
+runtime_version { major: 12 minor: 9 }
+gpu_device_info {
+  cuda_compute_capability { major: 9 }
+  core_count: 132
+  fpus_per_core: 128
+  clock_rate_ghz: 1.98
+  threads_per_warp: 32
+  threads_per_block_limit: 1024
+  threads_per_core_limit: 2048
+  block_dim_limit_x: 2147483647
+  block_dim_limit_y: 65535
+  block_dim_limit_z: 65535
+  registers_per_core_limit: 65536
+  registers_per_block_limit: 65536
+  shared_memory_per_block: 49152
+  shared_memory_per_block_optin: 232448
+  shared_memory_per_core: 233472
+  l2_cache_size: 52428800
+  memory_bandwidth: 4800000000000
+  device_memory_size: 150000000000
+}
+"""
 # Instructions of XLA that move no data.
 FREE = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "iota", "after-all")
 
@@ -41,6 +68,8 @@ class Backend:
 class Jax(Backend):
     """Compiled calls and their memory on JAX."""
 
+    placed: dict = {}
+
     def __init__(self):
         import jax
 
@@ -54,7 +83,8 @@ class Jax(Backend):
 
     def compiled(self, function, *arguments):
         """Return a call of a function of arrays, and what its program is like."""
-        program = self.jax.jit(function).lower(*arguments).compile()
+        kinds = self.jax.tree.map(self.jax.typeof, arguments)
+        program = self.jax.jit(function, **self.placed).lower(*kinds).compile()
         memory = program.memory_analysis()
         sizes = ("temp_size", "argument_size", "output_size")
         found = kernels(program.as_text())
@@ -85,6 +115,25 @@ class Jax(Backend):
 
     def wait(self, result):
         self.jax.block_until_ready(result)
+
+
+class JaxForH200(Jax):
+    """Programs that JAX's CUDA plugin compiles for an H200, on a machine without a GPU."""
+
+    def __init__(self):
+        # Else the plugin refuses to start, and XLA's compiler to choose products by their time.
+        os.environ |= {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_gpu_autotune_level=0"}
+        super().__init__()
+        from jax.experimental import topologies
+
+        kind = {"platform": "cuda", "topology": "1x1x1", "target_config": H200}
+        device = topologies.get_topology_desc("h200", **kind).devices[0]
+        place = self.jax.sharding.SingleDeviceSharding(device)
+        self.placed = {"in_shardings": place, "out_shardings": place}
+        self.device = f"for {device.device_kind}, without one"
+        from keras_xd.core import devices
+
+        devices.has_accelerator = lambda: True  # layers are made as for one
 
 
 class Torch(Backend):
@@ -150,8 +199,10 @@ class Torch(Backend):
             self.torch.cuda.synchronize()
 
 
-def backend():
-    """Return the backend that Keras uses, JAX or torch."""
+def backend(parts=()):
+    """Return the backend that Keras uses, JAX or torch, or that of JAX's programs for a GPU."""
+    if "kernels" in parts:
+        return JaxForH200()
     return {"jax": Jax, "torch": Torch}[os.environ["KERAS_BACKEND"]]()
 
 
