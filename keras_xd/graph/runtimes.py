@@ -11,6 +11,20 @@ from collections.abc import Callable
 import keras
 import numpy as np
 
+# Operators of ONNX that move data or change its shape.
+_MOVING_DATA = (
+    "Concat",
+    "Expand",
+    "Gather",
+    "Pad",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Transpose",
+    "Unsqueeze",
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Format:
@@ -136,9 +150,19 @@ def quantize_onnx(path, samples, signature):
     if samples is None:
         quantize_dynamic(prepared, path, op_types_to_quantize=["MatMul", "Gemm"], per_channel=True)
     else:
-        # Of signed activations OpenVINO computes something else, and ONNX Runtime is slow.
-        unsigned = QuantType.QUInt8
-        quantize_static(prepared, path, Samples(), per_channel=True, activation_type=unsigned)
+        import onnx
+
+        nodes = onnx.load(prepared, load_external_data=False).graph.node
+        quantize_static(
+            prepared,
+            path,
+            Samples(),
+            per_channel=True,
+            # Of signed activations OpenVINO computes something else, and ONNX Runtime is slow.
+            activation_type=QuantType.QUInt8,
+            # Scales beside them OpenVINO moves to wrong axes.
+            nodes_to_exclude=[node.name for node in nodes if node.op_type in _MOVING_DATA],
+        )
     os.remove(prepared)
     _shorten_names(path)
 

@@ -475,8 +475,14 @@ def test_int8_by_the_quantizers_of_the_runtimes(name, searched, tmp_path, capsys
     assert np.linalg.norm(actual - expected) < 0.2 * np.linalg.norm(expected)
 
 
-def test_openvino_computes_an_onnx_file_in_int8_as_onnx_runtime(tmp_path, rng):
+@pytest.mark.parametrize("searched", [False, True])
+def test_openvino_computes_an_onnx_file_in_int8_as_onnx_runtime(searched, tmp_path, rng):
     model = keras_xd.models.resnet20((8, 8, 3), 10, width=4)
+    if searched:
+        space = keras_xd.rewrite(model, only=["conv", "stage1_block1_conv1"], depth=1)
+        for variable in space.trainable_variables:
+            variable.assign_add(0.02 * rng.normal(size=variable.shape))
+        model = keras_xd.finalize(space, form="kernel")
     images = rng.normal(size=(40, 8, 8, 3)).astype("float32")
     path, signature = str(tmp_path / "m.onnx"), [keras.InputSpec(shape=(None, 8, 8, 3))]
     keras_xd.export(model, path, "onnx", calibration_data=images, verbose=False)
