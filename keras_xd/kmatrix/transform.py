@@ -49,7 +49,7 @@ class Transform:
         return math.prod(self.plan.group_sizes[:group])
 
     def _product(self, matrix, x):
-        """Return `matrix @ x`, a single dense one without the leading axis of `x` if that is 1."""
+        """Return `matrix @ x`."""
         leading, columns = x.shape[: len(x.shape) - len(matrix.shape)], x.shape[-1]
         if math.prod(leading) > 1:
             if isinstance(columns, int):
@@ -59,7 +59,8 @@ class Transform:
             if self.repeat and small:
                 matrix = product.repeated(matrix, leading)
         elif len(matrix.shape) == 2:
-            x = ops.squeeze(x, axis=0)
+            # Of a product of two axes TensorFlow is slow at the matrix's gradient.
+            matrix = ops.reshape(matrix, (1, *matrix.shape))
         return ops.matmul(matrix, x)
 
     def _apply_block(self, matrix, group, x):
@@ -117,8 +118,6 @@ class ForwardTransform(Transform):
         else:
             x = ops.reshape(ops.transpose(x, (0, 2, 3, 1, 4)), (pre, used, rows * pairs, -1))
             x = _pad(self._product(first, x), 1, plan.n // rows - used)
-        # `_product` drops a leading axis of 1.
-        x = ops.reshape(x, (pre, plan.n, self.parts, -1))
         for group, matrix in zip(self.groups[1:], self.matrices[1:], strict=True):
             x = self._apply_block(matrix, group, self._moved(x, last, group))
             last = group
