@@ -12,18 +12,7 @@ import keras
 import numpy as np
 
 # Operators of ONNX that move data or change its shape.
-_MOVING_DATA = (
-    "Concat",
-    "Expand",
-    "Gather",
-    "Pad",
-    "Reshape",
-    "Slice",
-    "Split",
-    "Squeeze",
-    "Transpose",
-    "Unsqueeze",
-)
+_MOVING_DATA = "Concat", "Pad", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"
 
 
 @dataclasses.dataclass(frozen=True)
