@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.core import window_padding
+from keras_xd.core import splitting, window_padding
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.layers.cells.edge_products import (
     block_diagonal,
@@ -125,8 +125,8 @@ class _Stack:
         self.x = node["features"]
         self.sizes = [-(-n // edge.strides) for n in self.x.shape[1:-1]]
         self.count = probabilities.shape[0]
-        rows = ops.convert_to_tensor(probabilities)
-        self.probabilities = ops.transpose(rows) if self.count > 1 else ops.reshape(rows, (-1, 1))
+        # Slices have several times the nodes of a graph, with their gradients.
+        self.probabilities = ops.unstack(ops.convert_to_tensor(probabilities), axis=-1)
         # Kernels are scaled in float32 where the inputs are shorter.
         double = keras.backend.standardize_dtype(self.x.dtype) == "float64"
         self.exact = "float64" if double else "float32"
@@ -164,16 +164,13 @@ class _Stack:
 
     def of(self, names):
         """Return the probabilities of operations, a tensor `(operations, edges)`."""
-        rows = [self.edge.operations.index(name) for name in names]
-        if rows == list(range(rows[0], rows[-1] + 1)):
-            return self.probabilities[rows[0] : rows[-1] + 1]
-        return ops.concatenate([self.probabilities[row : row + 1] for row in rows], axis=0)
+        return ops.stack([self.probabilities[self.edge.operations.index(name)] for name in names])
 
     def wide(self, names):
         """Return `of` for each filter, `(number, 1, channels)`; of one edge to be broadcast."""
         values = ops.cast(self.of(names), self.exact)
         if self.count == 1:
-            return values[:, None]
+            return ops.expand_dims(values, 1)
         values = ops.multiply(values[..., None], np.ones(self.edge.filters, self.exact))
         return ops.reshape(values, (values.shape[0], 1, -1))
 
@@ -193,7 +190,7 @@ class _Stack:
         found = ops.matmul(
             found, matrices * (self.inverse_batch / (places or math.prod(self.sizes)))
         )
-        mean, squares = found[:, -1:], found[:, :-1]
+        squares, mean = splitting.split(found, (found.shape[1] - 1, 1), axis=1)
         squares = ops.sum(matrices * squares, axis=1, keepdims=True)
         variance = ops.relu(squares - ops.square(mean))
         for noted, value in ((self.means, mean), (self.variances, variance)):
@@ -309,13 +306,13 @@ class DepthwiseSeparable(OperationKind):
             now = np.array([name not in again for name in names], stack.exact)[:, None, None]
             if again:
                 factor = ops.add(ops.multiply(factor, now), 1 - now)
-            matrices = ops.unstack(matrices * (scale * factor))
+            matrices, offsets = ops.unstack(matrices * (scale * factor)), ops.unstack(offset)
             if np.any(now):
                 stack.offsets.append(ops.sum(offset * ops.multiply(factor, now), axis=0))
             later = []
             for row, (name, flat, matrix) in enumerate(zip(names, flats, matrices, strict=True)):
                 if name in again:
-                    later.append(self._done_again(stack, name, flat, matrix, offset[row]))
+                    later.append(self._done_again(stack, name, flat, matrix, offsets[row]))
                     continue
                 phased = SEPARABLE[name][1] > 1 and "phases" in stack.node
                 target = stack.phased if phased and self.edge.strides == 1 else stack.parts
@@ -393,7 +390,9 @@ class WithoutWeights(OperationKind):
         names += [name for name in self.names if name not in POOLING]
         factor = ops.reshape(stack.of(names), (-1, 1, count, 1))
         if len(names) == 1:
-            y = ops.reshape(shared, (-1, 1, c)) * ops.cast(factor[0, 0], shared.dtype)
+            y = ops.reshape(shared, (-1, 1, c)) * ops.cast(
+                ops.squeeze(factor, (0, 1)), shared.dtype
+            )
             stack.parts.append(ops.reshape(y, (-1, count * c)))
             return
         rows = ops.multiply(factor, np.eye(c, dtype=stack.exact)[:, None])
@@ -437,10 +436,10 @@ class Reduction(OperationKind):
         ]
         matrix = side_by_side(ops.concatenate(blocks, axis=1))
         found = stack.moments_of("halves")
-        scale, offset = stack.normalized("reduction", found, matrix[None])
+        scale, offset = stack.normalized("reduction", found, ops.expand_dims(matrix, 0))
         factor = stack.wide(self.names)
-        stack.parts.append(_product(stack.node["halves"], matrix * (scale * factor)[0]))
-        stack.offsets.append((offset * factor)[0])
+        stack.parts.append(_product(stack.node["halves"], matrix * _only(scale * factor)))
+        stack.offsets.append(_only(offset * factor))
 
 
 class SpatialAttentionMaps(OperationKind):
@@ -475,13 +474,13 @@ class SpatialAttentionMaps(OperationKind):
     def compute(self, stack):
         matrix = side_by_side(stack.weight("spatial_squeeze"))
         found = stack.moments_of(self.source)
-        scale, offset = stack.normalized("spatial", found, matrix[None])
-        y = _product(flattened(stack.node[self.source]), matrix * scale[0])
-        y = stack.as_images(ops.relu(y + ops.cast(offset[0], y.dtype)))
+        scale, offset = stack.normalized("spatial", found, ops.expand_dims(matrix, 0))
+        y = _product(flattened(stack.node[self.source]), matrix * _only(scale))
+        y = stack.as_images(ops.relu(y + ops.cast(_only(offset), y.dtype)))
         kernel = ops.reshape(stack.weights["spatial_score"], (stack.count, 9, self.inner, 1))
         kernel = ops.reshape(block_diagonal(kernel), (3, 3, -1, stack.count))
         y = ops.sigmoid(ops.conv(y, kernel, 1, "same", "channels_last"))
-        stack.maps["spatial"] = y * ops.cast(stack.of(self.names)[0], y.dtype)
+        stack.maps["spatial"] = y * ops.cast(_only(stack.of(self.names)), y.dtype)
 
 
 class ChannelAttentionMaps(OperationKind):
@@ -502,10 +501,10 @@ class ChannelAttentionMaps(OperationKind):
     def compute(self, stack):
         squeeze, excite = (stack.weights[f"channel_{name}"] for name in ("squeeze", "excite"))
         y = ops.relu(ops.matmul(ops.mean(stack.x, axis=(1, 2)), side_by_side(squeeze)))
-        y = ops.sigmoid(ops.matmul(y, block_diagonal(ops.expand_dims(excite, 1))[0]))
+        y = ops.sigmoid(ops.matmul(y, _only(block_diagonal(ops.expand_dims(excite, 1)))))
         factor = stack.wide(self.names)
         stack.maps["channel"] = ops.reshape(
-            y * ops.cast(factor[0], y.dtype), (-1, 1, 1, y.shape[-1])
+            y * ops.cast(_only(factor), y.dtype), (-1, 1, 1, y.shape[-1])
         )
 
 
@@ -552,19 +551,21 @@ class DynamicKernels(OperationKind):
         images = stack.node["images"]
         matrix = side_by_side(stack.weight("bottleneck"))
         found = stack.moments_of("features")
-        scale, offset = stack.normalized("bottleneck", found, matrix[None], images.shape[-1])
+        scale, offset = stack.normalized(
+            "bottleneck", found, ops.expand_dims(matrix, 0), images.shape[-1]
+        )
         taps = joined([stack.weights[_of_kernel("transform", name)] for name in self.names], 1)
         taps = ops.transpose(taps, (1, 0, 2)) if stack.count > 1 else taps
         decode = joined([stack.weights[_of_kernel("decode", name)] for name in self.names], 2)
-        decode = ops.transpose(decode, (0, 2, 1))[:, None]
+        decode = ops.expand_dims(ops.transpose(decode, (0, 2, 1)), 1)
         compute = functools.partial(dynamic_kernels, self.sizes, self.rates, stack.count)
         stack.maps["kernel"] = stack.recomputed(compute)(
             stack.x,
             images,
-            ops.cast(matrix * scale[0], stack.x.dtype),
-            ops.cast(offset[0], stack.x.dtype),
+            ops.cast(matrix * _only(scale), stack.x.dtype),
+            ops.cast(_only(offset), stack.x.dtype),
             ops.reshape(taps, (-1, self.edge.filters)),
-            block_diagonal(decode)[0],
+            _only(block_diagonal(decode)),
             ops.cast(stack.wide(self.names), stack.x.dtype),
         )
 
@@ -587,6 +588,11 @@ def _of_kernel(weight, operation):
 
 def _recomputes(edge):
     return edge.training and len(edge.operations) > 1
+
+
+def _only(stacked):
+    """Return the only entry of the first axis."""
+    return ops.squeeze(stacked, 0)
 
 
 def _product(flat, matrix):
