@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from keras import ops
 
+from keras_xd.core import splitting
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.layers.cells.dynamic_conv import EPSILON
 
@@ -54,8 +55,8 @@ def _moments(flat):
 
     def gradient(*arguments, upstream=None):
         upstream = arguments[0] if upstream is None else upstream
-        products = upstream[:-1]
-        return ops.matmul(flat, products + ops.transpose(products)) + upstream[-1:]
+        products, sums = splitting.split(upstream, (flat.shape[1], 1), axis=0)
+        return ops.matmul(flat, products + ops.transpose(products)) + sums
 
     # A transposed copy would be kept for the gradient; this product needs none.
     products = ops.einsum("nc,nd->cd", flat, flat)
