@@ -83,12 +83,12 @@ class Transform:
             digits, order = (sizes[high], between, self._inner(low), sizes[low]), (3, 5, 4, 2)
         else:
             digits, order = (between, sizes[low], self._inner(low), sizes[high]), (5, 2, 4, 3)
-        digits = (x.shape[0], above, *digits)
         # With axes of one entry XLA moves the data once more for the gradient.
-        kept = [axis for axis, size in enumerate(digits) if size != 1]
-        order = [kept.index(axis) for axis in (0, 1, *order) if axis in kept]
-        moved = ops.reshape(x, (*(digits[axis] for axis in kept), -1))
-        moved = ops.transpose(moved, (*order, len(kept)))
+        axes = {axis: n for axis, n in enumerate((x.shape[0], above, *digits)) if n != 1}
+        places = {axis: place for place, axis in enumerate(axes)}
+        moved = ops.reshape(x, (*axes.values(), -1))
+        kept = [places[axis] for axis in (0, 1, *order) if axis in places]
+        moved = ops.transpose(moved, (*kept, len(kept)))
         return ops.reshape(moved, (x.shape[0], self.plan.n, self.parts, -1))
 
 
