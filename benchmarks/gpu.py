@@ -10,10 +10,11 @@ and in mixed_bfloat16; contestants are XDConv, Keras' convolution and SpectralCo
 On torch, layers are compiled by torch.compile as well, as whole graphs. Then forward only: the
 finalized layer. Then a step of a search of ResNet-20. `--parts kernels` looks at the programs of
 JAX alone, which its CUDA plugin compiles for an H200 without one (`pip install "jax[cuda12]"`), and
-writes benchmarks/gpu_kernels.md. Milliseconds are
-medians over rounds in which the contestants take turns; in each round a contestant is called
-several times and the device is waited for once, so that the time to launch kernels counts where it
-is not hidden.
+writes benchmarks/gpu_kernels.md.
+
+Milliseconds are medians over rounds in which the contestants take turns; in each round a contestant
+is called several times and the device is waited for once, so that the time to launch kernels counts
+where it is not hidden.
 
 Errors are `‖found − expected‖ / ‖expected‖` of what is timed, from the same layer with the same
 weights in float32 on the CPU, moved away from their start at random: of the outputs, and the
@@ -52,6 +53,7 @@ LONGEST_ROUND = 0.25  # seconds, of one contestant
 # The largest error of an XDConv, which is a dozen products: so many times that of a convolution and
 # the rounding of a number, as a convolution may be computed exactly.
 TIMES_THE_ERROR = 4
+CASE = "batch, channels, sizes, kernel, depth"
 PROGRAM = ("MiB", "kernels", "copies", "host calls")
 
 
@@ -107,13 +109,19 @@ def check(errors, rounding):
     ]
 
 
+def labelled(case):
+    """Return a case as the cell below `CASE`."""
+    batch, channels, sizes, kernel, depth, _ = case
+    return f"{batch}, {channels}, {'×'.join(map(str, sizes))}, {kernel}, {depth}"
+
+
 def cases(backend, options, rates, references, faults):
     """Generate the rows of the five cases: forward and backward, each contestant by type."""
     for name in options.cases:
-        batch, channels, sizes, kernel, depth, _ = case = (xd_conv.CASES | TINY)[name]
+        batch, channels, sizes, *_ = case = (xd_conv.CASES | TINY)[name]
         x = inputs(batch, *sizes, channels)
         adds, moved = xd_conv.floor(case)
-        label = f"{batch}, {channels}, {'×'.join(map(str, sizes))}, {kernel}, {depth}"
+        label = labelled(case)
         references[name] = expected(backend, case)
         values = {key: weights for key, (weights, _) in references[name].items()}
         for dtype in DTYPES:
@@ -160,7 +168,7 @@ def programs(backend, options):
             for backward in (True, False):
                 _, program = backend.step(built(kind(case), x), x, backward)
                 way = "forward and backward" if backward else "forward"
-                yield [name, key, way, *described(program)]
+                yield [labelled(case), key, way, *described(program)]
 
 
 def inference(backend, options, references, faults):
@@ -232,10 +240,10 @@ def report(backend, options, faults):
     if "kernels" in options.parts:
         yield "# Programs of JAX\n"
         yield f"Written by `{options.command}`: {backend.version}, {backend.device}.\n"
-        yield from rows(["case", "layer", "way", *PROGRAM], programs(backend, options))
+        yield "Times need the device: [layers on an accelerator](gpu.md).\n"
+        yield from rows([CASE, "layer", "way", *PROGRAM], programs(backend, options))
         return
     measured = rates(backend, options.rounds)
-    case = "batch, channels, sizes, kernel, depth"
     where = f"on {backend.device}" if backend.is_gpu else "on a CPU; on a GPU it was not measured"
     yield "# Layers on an accelerator\n"
     yield (
@@ -251,7 +259,7 @@ def report(backend, options, faults):
     )
     yield "## Forward and backward\n"
     references = {}
-    head = [case, "type", "layer", "ms", "/ floor", "/ Conv", "error", "of gradients", *PROGRAM]
+    head = [CASE, "type", "layer", "ms", "/ floor", "/ Conv", "error", "of gradients", *PROGRAM]
     yield from rows(head, cases(backend, options, measured, references, faults))
     yield "\n## Forward only\n"
     head = ["case", "layer", "ms", "/ Conv", "error", *PROGRAM]
@@ -278,17 +286,18 @@ def main(arguments=None):
     name = os.environ.setdefault("KERAS_BACKEND", "jax")
     if name not in ("jax", "torch"):
         parser.error(f"KERAS_BACKEND must be jax or torch. Received: {name!r}")
-    if "kernels" in options.parts and (name != "jax" or len(options.parts) > 1):
+    kernels = "kernels" in options.parts
+    if kernels and (name != "jax" or len(options.parts) > 1):
         parser.error("--parts kernels is a page of its own, of JAX")
-    page = {"jax": "gpu.md", "torch": "gpu_torch.md"}[name]
-    page = "gpu_kernels.md" if "kernels" in options.parts else page
+    page = "gpu_kernels.md" if kernels else {"jax": "gpu.md", "torch": "gpu_torch.md"}[name]
     options.output = options.output or pathlib.Path(__file__).with_name(page)
     words = [" ".join(["--cases", *options.cases])] if options.cases != names else []
     words += [] if options.parts == PARTS else [" ".join(["--parts", *options.parts])]
-    words += [] if "kernels" in options.parts else [f"--rounds {options.rounds}"]
+    words += [] if kernels else [f"--rounds {options.rounds}"]
     options.command = " ".join([f"KERAS_BACKEND={name} python benchmarks/gpu.py", *words])
     lines, faults = [], []
-    for line in report(gpu_backends.backend(options.parts), options, faults):
+    backend = gpu_backends.JaxForH200() if kernels else gpu_backends.backend()
+    for line in report(backend, options, faults):
         print(line, flush=True)
         lines.append(line)
         timing.write(options, lines)

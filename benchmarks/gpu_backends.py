@@ -199,10 +199,8 @@ class Torch(Backend):
             self.torch.cuda.synchronize()
 
 
-def backend(parts=()):
-    """Return the backend that Keras uses, JAX or torch, or that of JAX's programs for a GPU."""
-    if "kernels" in parts:
-        return JaxForH200()
+def backend():
+    """Return the backend that Keras uses, JAX or torch."""
     return {"jax": Jax, "torch": Torch}[os.environ["KERAS_BACKEND"]]()
 
 
