@@ -123,6 +123,7 @@ def run_onnx(path, samples, signature, expected):
 
 def quantize_onnx(path, samples, signature):
     """Write an ONNX file in int8, with operators that quantize and dequantize (QDQ)."""
+    import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic, quantize_static
     from onnxruntime.quantization.calibrate import CalibrationDataReader
     from onnxruntime.quantization.shape_inference import quant_pre_process
@@ -139,8 +140,6 @@ def quantize_onnx(path, samples, signature):
     if samples is None:
         quantize_dynamic(prepared, path, op_types_to_quantize=["MatMul", "Gemm"], per_channel=True)
     else:
-        import onnx
-
         nodes = onnx.load(prepared, load_external_data=False).graph.node
         quantize_static(
             prepared,

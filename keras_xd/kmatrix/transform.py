@@ -84,11 +84,11 @@ class Transform:
         else:
             digits, order = (between, sizes[low], self._inner(low), sizes[high]), (5, 2, 4, 3)
         # With axes of one entry XLA moves the data once more for the gradient.
-        axes = {axis: n for axis, n in enumerate((x.shape[0], above, *digits)) if n != 1}
-        places = {axis: place for place, axis in enumerate(axes)}
-        moved = ops.reshape(x, (*axes.values(), -1))
-        kept = [places[axis] for axis in (0, 1, *order) if axis in places]
-        moved = ops.transpose(moved, (*kept, len(kept)))
+        shape = (x.shape[0], above, *digits)
+        kept = [axis for axis, n in enumerate(shape) if n != 1]
+        places = [kept.index(axis) for axis in (0, 1, *order) if axis in kept]
+        moved = ops.reshape(x, (*(shape[axis] for axis in kept), -1))
+        moved = ops.transpose(moved, (*places, len(kept)))
         return ops.reshape(moved, (x.shape[0], self.plan.n, self.parts, -1))
 
 

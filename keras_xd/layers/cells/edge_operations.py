@@ -388,13 +388,12 @@ class WithoutWeights(OperationKind):
         shared, c, count = stack.node["shared"], self.edge.filters, stack.count
         names = [name for name in self.names if name in POOLING]
         names += [name for name in self.names if name not in POOLING]
-        factor = ops.reshape(stack.of(names), (-1, 1, count, 1))
         if len(names) == 1:
-            y = ops.reshape(shared, (-1, 1, c)) * ops.cast(
-                ops.squeeze(factor, (0, 1)), shared.dtype
-            )
+            factor = ops.reshape(stack.of(names), (count, 1))
+            y = ops.reshape(shared, (-1, 1, c)) * ops.cast(factor, shared.dtype)
             stack.parts.append(ops.reshape(y, (-1, count * c)))
             return
+        factor = ops.reshape(stack.of(names), (-1, 1, count, 1))
         rows = ops.multiply(factor, np.eye(c, dtype=stack.exact)[:, None])
         stack.parts.append(_product(shared, ops.reshape(rows, (-1, count * c))))
 
@@ -438,8 +437,8 @@ class Reduction(OperationKind):
         found = stack.moments_of("halves")
         scale, offset = stack.normalized("reduction", found, ops.expand_dims(matrix, 0))
         factor = stack.wide(self.names)
-        stack.parts.append(_product(stack.node["halves"], matrix * _only(scale * factor)))
-        stack.offsets.append(_only(offset * factor))
+        stack.parts.append(_product(stack.node["halves"], matrix * ops.squeeze(scale * factor, 0)))
+        stack.offsets.append(ops.squeeze(offset * factor, 0))
 
 
 class SpatialAttentionMaps(OperationKind):
@@ -475,12 +474,12 @@ class SpatialAttentionMaps(OperationKind):
         matrix = side_by_side(stack.weight("spatial_squeeze"))
         found = stack.moments_of(self.source)
         scale, offset = stack.normalized("spatial", found, ops.expand_dims(matrix, 0))
-        y = _product(flattened(stack.node[self.source]), matrix * _only(scale))
-        y = stack.as_images(ops.relu(y + ops.cast(_only(offset), y.dtype)))
+        y = _product(flattened(stack.node[self.source]), matrix * ops.squeeze(scale, 0))
+        y = stack.as_images(ops.relu(y + ops.cast(ops.squeeze(offset, 0), y.dtype)))
         kernel = ops.reshape(stack.weights["spatial_score"], (stack.count, 9, self.inner, 1))
         kernel = ops.reshape(block_diagonal(kernel), (3, 3, -1, stack.count))
         y = ops.sigmoid(ops.conv(y, kernel, 1, "same", "channels_last"))
-        stack.maps["spatial"] = y * ops.cast(_only(stack.of(self.names)), y.dtype)
+        stack.maps["spatial"] = y * ops.cast(ops.squeeze(stack.of(self.names), 0), y.dtype)
 
 
 class ChannelAttentionMaps(OperationKind):
@@ -501,10 +500,10 @@ class ChannelAttentionMaps(OperationKind):
     def compute(self, stack):
         squeeze, excite = (stack.weights[f"channel_{name}"] for name in ("squeeze", "excite"))
         y = ops.relu(ops.matmul(ops.mean(stack.x, axis=(1, 2)), side_by_side(squeeze)))
-        y = ops.sigmoid(ops.matmul(y, _only(block_diagonal(ops.expand_dims(excite, 1)))))
+        y = ops.sigmoid(ops.matmul(y, ops.squeeze(block_diagonal(ops.expand_dims(excite, 1)), 0)))
         factor = stack.wide(self.names)
         stack.maps["channel"] = ops.reshape(
-            y * ops.cast(_only(factor), y.dtype), (-1, 1, 1, y.shape[-1])
+            y * ops.cast(ops.squeeze(factor, 0), y.dtype), (-1, 1, 1, y.shape[-1])
         )
 
 
@@ -562,10 +561,10 @@ class DynamicKernels(OperationKind):
         stack.maps["kernel"] = stack.recomputed(compute)(
             stack.x,
             images,
-            ops.cast(matrix * _only(scale), stack.x.dtype),
-            ops.cast(_only(offset), stack.x.dtype),
+            ops.cast(matrix * ops.squeeze(scale, 0), stack.x.dtype),
+            ops.cast(ops.squeeze(offset, 0), stack.x.dtype),
             ops.reshape(taps, (-1, self.edge.filters)),
-            _only(block_diagonal(decode)),
+            ops.squeeze(block_diagonal(decode), 0),
             ops.cast(stack.wide(self.names), stack.x.dtype),
         )
 
@@ -588,11 +587,6 @@ def _of_kernel(weight, operation):
 
 def _recomputes(edge):
     return edge.training and len(edge.operations) > 1
-
-
-def _only(stacked):
-    """Return the only entry of the first axis."""
-    return ops.squeeze(stacked, 0)
 
 
 def _product(flat, matrix):
